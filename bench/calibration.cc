@@ -1,5 +1,5 @@
-// Whether a calibrated machine's steps take what is predicted: ten layouts that the calibration did not time, and the order of the five
-// ways to experts.
+// Checks whether steps on a calibrated machine take as long as predicted: ten layouts that the calibration did not time, and the order
+// of five ways to lay out experts.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -87,7 +87,7 @@ struct Compared {
 };
 
 constexpr double kWithin = 0.25;
-constexpr double kAlike = 1.05;  // times that differ by less have no order
+constexpr double kAlike = 1.05;  // ratio of two times up to which their order does not count
 
 Compared compare(const Layout& layout, const std::string& words, const std::string& file, std::int64_t steps) {
   std::vector<std::string> request;

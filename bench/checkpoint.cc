@@ -1,4 +1,4 @@
-// What saving and restoring a state costs beside writing and reading the same bytes plainly, in turns.
+// Compares saving and restoring a state with plain writes and reads of the same number of bytes, in turns.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -47,7 +47,7 @@ double seconds_of(const auto& act) {
   return seconds_since(begin);
 }
 
-// Matrices of 4 MB each for all devices; every third tensor has its second dim in front, as stacked layers have.
+// A state of 4 MB matrices, each sharded over all devices. Every third tensor has its second dim first in memory, as stacked layers have.
 class State {
  public:
   State(std::int64_t megabytes, std::int64_t devices) : devices_(devices) {

@@ -1,5 +1,4 @@
-// How long it takes from a command line to a planned and forecast training step, as a whole process: wall time and peak
-// memory.
+// Measures a whole process from the command line to a planned and forecast training step: wall time and peak memory.
 #include "process.h"
 
 int main(int argc, char** argv) {

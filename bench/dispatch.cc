@@ -1,6 +1,6 @@
-// What moe_dispatch_no_expert_sharding is predicted to gain on eight MI355X, for mixtral-8x7b as it was published (7.4 to 10.9 thousand
-// tokens a second and device), and for figures of the machine that are a fifth off. Beside it the collectives that the reference's
-// compiler made of the same step, at the same prices.
+// Prints the predicted gain of moe_dispatch_no_expert_sharding on eight MI355X, for mixtral-8x7b as it was published (7.4 to 10.9
+// thousand tokens per second and device), also with the machine's figures a fifth lower or higher. For comparison, prices the collectives
+// that the reference's compiler made of the same step at the same rates.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -48,8 +48,8 @@ graph::ReshardOf::Kind kind_of(const std::string& name) {
   fail(fmt::format("'{}' is no collective that is priced here", name));
 }
 
-// Of all layers. The recorded program has two: what runs an even number of times stands in their body. Its permutes make up gathers:
-// each moves a shard by one device.
+// Seconds of all layers' collectives. The recorded program has two layers: a collective that runs an even number of times is in their
+// body. Its permutes implement gathers: each moves a shard by one device.
 double seconds_of_recorded(const std::string& name, const Planned& planned) {
   constexpr std::int64_t kRecordedLayers = 2, kLayers = 32;
   std::ifstream file(MOESH_RECORDED "/" + name + ".json");

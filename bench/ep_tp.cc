@@ -1,4 +1,4 @@
-// Expert parallelism that is tensor parallelism outside the experts (ep-tp), beside the default expert parallelism and plain
+// Compares expert parallelism that is tensor parallelism outside the experts (ep-tp) with the default expert parallelism and with plain
 // tensor parallelism: what a decoding model sends between eight devices and how long it takes, from few rows to many.
 #include <algorithm>
 #include <chrono>
@@ -63,7 +63,7 @@ struct Options {
   std::int64_t prompt = 32;
   std::string only;
   std::string request;  // KEY=VALUE ...
-  std::string planned;  // for this target; empty: run here
+  std::string planned;  // the target to plan for; empty to run on this machine
   bool json = false;
 
   bool runs_here() const { return planned.empty(); }
@@ -100,7 +100,7 @@ struct Model {
   std::string scaled_down;
 };
 
-// The proportions of the real ones; heads and experts divide by eight.
+// The models, each with sizes for running here that keep the proportions of the real model; heads and experts divide by eight.
 const std::vector<Model> kModels{
     {"mixtral", "model_name=mixtral-8x7b",
      "base_num_query_heads=32 base_num_kv_heads=8 head_dim=16 base_mlp_dim=1792 base_moe_mlp_dim=1792 "
@@ -111,7 +111,7 @@ const std::vector<Model> kModels{
      "num_experts=64 num_experts_per_tok=8 n_routing_groups=8 topk_routing_group=4"},
 };
 
-// ep-tp comes first: the others are held to it.
+// ep-tp comes first, since the others are compared with it.
 const std::vector<Named> kLayouts{
     {"ep-tp", "ici_expert_parallelism=8 custom_mesh_and_rule=ep-tp use_ring_of_experts=true"},
     {"ep ring", "ici_expert_parallelism=8 use_ring_of_experts=true"},
@@ -130,10 +130,10 @@ Parameters make_parameters(const graph::Graph& graph, run::Pool& pool, backend::
   return made;
 }
 
-// A layout at work on so many rows: a prompt, or a token after it.
+// A layout that runs one case: a number of rows with a prompt, or with one token after it.
 struct Contestant {
   std::string layout;
-  std::string refused;  // why it cannot have so few rows
+  std::string refused;  // why the layout cannot run so few rows; empty if it can
   decode::Program program;
   std::unique_ptr<decode::Decoder> decoder;
   std::unique_ptr<decode::Ready> ready;
@@ -218,7 +218,7 @@ class Bench {
     made.decoder = std::make_unique<decode::Decoder>(workers_);
     made.ready = std::make_unique<decode::Ready>(made.decoder->prepare(made.program));
     for (const auto& [path, value] : parameters_) made.decoder->set_parameter(path, value);
-    // A token is decoded after a prompt that stands in the cache.
+    // A token is decoded after a prompt that is in the cache.
     Case before = of;
     before.prompt = true;
     if (!of.prompt) {
@@ -249,7 +249,7 @@ class Bench {
   Parameters parameters_;
 };
 
-// Another way's figures over ep-tp's.
+// The figures of another layout divided by those of ep-tp.
 struct Ratio {
   double bytes = 1;
   double time = 1;
@@ -261,7 +261,7 @@ Ratio ratio_of(const Contestant& other, const Contestant& ours) {
   return {other.wire_bytes / std::max(1.0, ours.wire_bytes), median(times)};
 }
 
-// ep-tp against the default expert parallelism, the better of its two ways in each figure, and against tensor parallelism.
+// The ratios of the default expert parallelism (for each figure the better of its two layouts) and of tensor parallelism.
 struct Verdict {
   std::optional<Ratio> experts, tensor;
 };
@@ -319,7 +319,7 @@ struct Judged {
   Verdict verdict;
 };
 
-// "wins at 1, 8; ties at 16; loses at 64; the other refuses 2, 4": a ratio this near to 1 is a tie.
+// A summary of one figure: "wins at 1, 8; ties at 16; loses at 64; the other refuses 2, 4". A ratio within `tie` of 1 is a tie.
 std::string outcome(const std::vector<Judged>& all, std::optional<Ratio> Verdict::* other, double Ratio::* figure, double tie) {
   std::vector<std::string> won, tied, lost, absent;
   for (const Judged& one : all) {

@@ -1,4 +1,4 @@
-// How a bench ends when what it measures fails.
+// How a benchmark ends when an error is thrown.
 #pragma once
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 
 namespace moesh::bench {
 
-// The exit code of `measure()`, or what went wrong on stderr and the code that `moesh` itself would end with.
+// The exit code of `measure()`. If it throws, prints the error to stderr and returns the exit code that `moesh` itself would return.
 template <typename Measure>
 int with_errors_told(Measure measure) {
   try {

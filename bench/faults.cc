@@ -1,4 +1,4 @@
-// What a run says when something goes wrong around it, and how long that takes.
+// Prints how a run ends when something goes wrong around it: its message, its exit code, and how long it takes.
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -46,7 +46,7 @@ still found, and the message. Needs to be root, to mount small disks, and mpirun
 
 struct Options {
   std::int64_t timeout = 5, damages = 100;
-  bool comes_apart = false;  // one of the two processes of that fault
+  bool comes_apart = false;  // this process is one of two whose steps differ
 };
 
 const std::string kModel =
@@ -58,7 +58,7 @@ const std::string kModel =
     "dataset_type=synthetic "
     "log_config=false enable_checkpointing=true checkpoint_period=1 ";
 
-// A folder that small disks may be mounted on.
+// A temporary folder on which small disks can be mounted.
 class Folder : public TemporaryFolder {
  public:
   Folder() = default;
@@ -69,12 +69,12 @@ class Folder : public TemporaryFolder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
-  // A disk of its own, as large as that.
+  // Mounts a disk in memory with these options, such as its size.
   void mount(const std::string& options) const {
     if (::mount("none", path().c_str(), "tmpfs", 0, options.c_str()) != 0)
       fail("a small disk cannot be mounted: " + system_reason());
   }
-  // As soon as no file is being written.
+  // Makes the disk read-only as soon as no file is being written.
   void make_read_only() const {
     while (::mount("none", path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") != 0) {
       if (errno != EBUSY) fail("a disk cannot be made read-only: " + system_reason());
@@ -116,7 +116,7 @@ class Process {
   }
   std::string out() const { return text(out_); }
   std::string err() const { return text(err_); }
-  // Its first line that tells of an error, or its last one.
+  // The first error in its output, or else the last line.
   std::string message() const {
     std::string last;
     for (const std::string& line : split(err(), '\n')) {
@@ -195,7 +195,7 @@ class Faults {
     fmt::print(stderr, "{}\n", fault);
   }
 
-  // A run that goes on for long, and what is done to it once it has saved some steps.
+  // Starts a long run and calls `act` once it has saved some steps.
   void disturb(const std::string& fault, const Folder& folder, const std::string& more,
                const std::function<void()>& act) {
     const Process run(words_of(request(folder, more)), "/tmp");
@@ -229,7 +229,7 @@ class Faults {
     add("a second run in the folder", code, seconds, left(shared), second.message());
   }
 
-  // Two processes by mpirun: what each is started with.
+  // Runs two processes by mpirun, each started with its own command.
   void apart(const std::string& fault, const std::string& one, const std::string& other) {
     const auto begin = Clock::now();
     const Process run(words_of("mpirun -q --bind-to none --oversubscribe -n 1 " + one + " : -n 1 " + other), "/tmp");
@@ -302,7 +302,7 @@ class Faults {
   Table table_;
 };
 
-// One of two processes whose steps are not the same, and that did not agree on them before.
+// Runs as one of two processes whose steps differ, and that did not check beforehand that they agree.
 int come_apart(const Options& options) {
   const auto processes = transport::join_launched(static_cast<double>(options.timeout));
   if (processes == nullptr) refuse("--comes-apart, in a process that stands alone", "the command line", "leave it out");

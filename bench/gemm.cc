@@ -1,5 +1,5 @@
-// How fast matrix products are: ours beside oneDNN's and OpenBLAS's, on the shapes that training a small
-// mixture-of-experts has.
+// Compares the speed of moesh's matrix products with oneDNN's and OpenBLAS's, on the shapes of training a small mixture-of-experts
+// model.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -72,7 +72,7 @@ double now(int threads) {
 struct Contestant {
   Job job;
   Job give = {};
-  int times = 1;  // in a round
+  int times = 1;  // calls per round
   std::vector<double> seconds = {};
 };
 
@@ -82,7 +82,7 @@ double seconds_of(const Contestant& one, int threads) {
   return (now(threads) - start) / one.times;
 }
 
-// So many that the clock's grain and a wake-up do not count.
+// Chooses so many calls per round that the clock's resolution and the wake-up of threads do not matter.
 void choose_times(Contestant& one, int threads) {
   constexpr double kRound = 0.006;
   one.job();
@@ -94,7 +94,7 @@ void run_rounds(std::vector<Contestant>& all, int rounds, int threads) {
     for (std::size_t turn = 0; turn < all.size(); ++turn) {
       Contestant& one = all[(turn + static_cast<std::size_t>(round)) % all.size()];
       if (!one.job) continue;
-      // The libraries' threads spin for a while after their work.
+      // The libraries' threads spin for a while after their work; this waits until they have stopped.
       if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
       one.job();
       one.seconds.push_back(seconds_of(one, threads));
@@ -102,7 +102,7 @@ void run_rounds(std::vector<Contestant>& all, int rounds, int threads) {
   }
 }
 
-// A figure for a wrong product is worth nothing.
+// Ends the benchmark if two results differ, since the time of a wrong product means nothing.
 void expect_same(const Case& of, const std::string& name, const std::vector<float>& ours,
                  const std::vector<float>& other) {
   double largest = 0, difference = 0;
@@ -115,14 +115,14 @@ void expect_same(const Case& of, const std::string& name, const std::vector<floa
   std::exit(1);
 }
 
-// How many times as fast as another contestant ours is, round by round.
+// How many times as fast ours is as another contestant: the median of the rounds' ratios.
 double ratio_to(const Contestant& other, const Contestant& ours) {
   std::vector<double> of_rounds;
   for (std::size_t r = 0; r < other.seconds.size(); ++r) of_rounds.push_back(other.seconds[r] / ours.seconds[r]);
   return median(of_rounds);
 }
 
-// Of one product: against each library, and against the fastest of them.
+// The ratios of one case: to each library, and to the fastest of them.
 struct Ratios {
   std::vector<std::optional<double>> each;
   double least = 0;
@@ -202,7 +202,7 @@ void measure(const Options& options, const std::vector<Library>& libraries, bool
   summarise("products of groups", grouped);
 }
 
-// The libraries read it when they are loaded, so this program starts once more.
+// The libraries read these variables when they are loaded, so the program sets them and executes itself once more.
 void make_threads_wait_briefly(char** argv) {
   constexpr std::pair<const char*, const char*> kWaits[] = {{"GOMP_SPINCOUNT", "100000"}, {"OPENBLAS_THREAD_TIMEOUT", "21"}};
   bool is_set = true;

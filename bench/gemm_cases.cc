@@ -23,11 +23,11 @@ std::string equation_of(const Case& of) {
   return "";
 }
 
-constexpr std::int32_t kRoutedRows = 4096;  // of all experts
+constexpr std::int32_t kRoutedRows = 4096;  // rows of all experts together
 
 std::vector<std::int32_t> even_rows(int experts) { return std::vector<std::int32_t>(static_cast<std::size_t>(experts), kRoutedRows / experts); }
 
-// The i-th has 1 / i of the first one's.
+// Rows per expert, where the i-th expert has 1 / i of the rows of the first.
 std::vector<std::int32_t> zipf_rows(int experts) {
   double all = 0;
   for (int i = 1; i <= experts; ++i) all += 1.0 / i;

@@ -1,4 +1,4 @@
-// The products whose speed matters here, and ours, through the kernels that the engine runs.
+// The matrix products that the benchmark times, and moesh's own way to compute them: the kernels that the engine runs.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace moesh::bench {
 
 enum class Layout { plain, b_turned, a_turned };  // a b, a b^T, a^T b
 
-// `groups` empty: `batch` products of rows x depth and depth x columns. Else each group has so many rows, or with
-// a_turned so much depth, and weights of its own: the experts' products.
+// Without `groups`: `batch` products of a rows x depth and a depth x columns matrix. With `groups`: the grouped GEMM of experts, where
+// each group has its own number of rows (its own depth for a_turned) and its own weights.
 struct Case {
   std::string title;
   Layout layout;
@@ -31,7 +31,7 @@ struct Case {
 
 std::vector<Case> cases();
 
-// A case's operands and result, and what multiplies them.
+// The operands and the result of a case, and the job that computes it with the engine's kernels.
 class Trial {
  public:
   Trial(const Case& of, bool bfloat16);

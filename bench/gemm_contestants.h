@@ -1,4 +1,4 @@
-// Matrix products as the benchmark hands them to ours and to the libraries.
+// Matrix products in the form in which the benchmark gives them to moesh's kernels and to the libraries.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace moesh::bench {
 
-// Where element (row, column) lies, in elements from `data`.
+// A matrix whose element (row, column) is at `data`, plus row * row_stride + column * column_stride elements.
 struct Operand {
   const void* data;
   std::int64_t row_stride;
@@ -26,7 +26,7 @@ struct Product {
   void* c;
 };
 
-// Products that are asked for in one go. All are of one type, operands and results.
+// Products that are computed in one call. All operands and results have the same type.
 struct Problem {
   bool bfloat16;
   std::vector<Product> products;
@@ -35,20 +35,20 @@ struct Problem {
 using Job = std::function<void()>;
 
 struct Contest {
-  Job job = {};   // multiplies; empty: not a problem of this kind
-  Job give = {};  // brings the result to c, where the job has it elsewhere; not timed
+  Job job = {};   // computes the products; empty if the library does not take this kind of problem
+  Job give = {};  // copies the result to c if the job leaves it elsewhere; not timed
 };
 
-// A library, as one of its kind would use it: what can be prepared once for a shape is not in the job.
+// A library, called as its users would: what can be prepared once per shape is not part of the job.
 struct Library {
   std::string name;
   std::string version;
   std::function<Contest(const Problem& problem, int threads)> prepare;
 };
 
-// Nothing where the build lacks it.
+// Empty if the build does not have the library.
 std::optional<Library> onednn();
-std::optional<Library> onednn_padded();  // groups of uneven sizes as one batch of the largest; laying them out is not timed
+std::optional<Library> onednn_padded();  // groups of uneven sizes, padded to one batch of the largest; the padding is not timed
 std::optional<Library> openblas();
 
 }  // namespace moesh::bench

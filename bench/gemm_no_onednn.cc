@@ -1,4 +1,4 @@
-// Stands in for gemm_onednn.cc where oneDNN is not installed.
+// Replaces gemm_onednn.cc if oneDNN is not installed.
 #include "gemm_contestants.h"
 
 namespace moesh::bench {

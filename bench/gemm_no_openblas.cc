@@ -1,4 +1,4 @@
-// Stands in for gemm_openblas.cc where OpenBLAS is not installed.
+// Replaces gemm_openblas.cc if OpenBLAS is not installed.
 #include "gemm_contestants.h"
 
 namespace moesh::bench {

@@ -1,4 +1,4 @@
-// Products by oneDNN's matmul. Equal products at even distances are one batch; others are one primitive each.
+// Matrix products by oneDNN's matmul. Products of equal shapes at even distances are one batch; others are one primitive each.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -81,13 +81,13 @@ Contest prepare(const Problem& problem, int threads) {
   }};
 }
 
-// Matrices side by side, each as large as the largest, with zeros where there is none of it.
+// A batch of matrices that are padded with zeros to the size of the largest.
 class Padded {
  public:
   Padded(std::int64_t count, std::int64_t rows, std::int64_t columns, std::int64_t element)
       : rows_(rows), columns_(columns), element_(element), bytes_(static_cast<std::size_t>(count * rows * columns * element)) {}
 
-  // Element (row, column) of matrix `i`, laid down along its rows or, turned, along its columns.
+  // The address of element (row, column) of matrix `i`, which is stored row-major or, if transposed (`turned`), column-major.
   std::byte* at(std::int64_t i, std::int64_t row, std::int64_t column, bool turned) {
     const std::int64_t place = turned ? column * rows_ + row : row * columns_ + column;
     return bytes_.data() + (i * rows_ * columns_ + place) * element_;

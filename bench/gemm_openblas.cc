@@ -1,4 +1,4 @@
-// Products by OpenBLAS: float32 alone, one call a product.
+// Matrix products by OpenBLAS: float32 only, one call per product.
 #include <cblas.h>
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
-// How the time of a token grows with the experts, with the length of a row and with the devices: steps of training, in turns, so that a
-// machine's drift meets all of a row of sizes alike.
+// Measures how the training time per token grows with the number of experts, the length of a row and the number of devices. The sizes
+// of a curve take turns step by step, so that drift of the machine's speed affects all of them alike.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -59,7 +59,7 @@ const std::string kModel =
     "head_dim=32 base_mlp_dim=256 base_moe_mlp_dim=256 vocab_size=4096 num_experts_per_tok=2 dataset_type=synthetic enable_checkpointing=false "
     "dtype=float32 remat_policy=minimal metrics_file= ";
 
-// A trainer that runs steps.
+// Trains a request step by step and keeps the times.
 class Runner {
  public:
   Runner(const std::string& request, backend::Workers& workers) : session_(session::open(split(kModel + request, ' '))), workers_(workers) {

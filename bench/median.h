@@ -1,4 +1,4 @@
-// What of several rounds stands for them.
+// The median of the times of several rounds.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The memory that a run is planned to take beside what it took, on layouts of the first configuration and others: each is
-// trained for a few steps in a process of its own, whose peak the kernel tells.
+// Compares the planned memory of a run with its actual memory, on layouts of the first configuration and others. Each layout trains
+// for a few steps in a process of its own, whose peak memory the kernel reports.
 #include <cstdint>
 #include <cstdio>
 #include <set>
@@ -33,7 +33,7 @@ struct Layout {
 
 const std::string kFirst = "configs/first.yml";
 
-// Dense layouts hold what is planned for them; with ragged rows the plan is a bound.
+// Dense layouts take the memory that is planned for them; with ragged rows the plan is an upper bound.
 constexpr Layout kDense[] = {
     {"llama, one device", "decoder_block=llama2 num_experts=1 num_experts_per_tok=1 compile_topology=cpu-1 ici_fsdp_parallelism=1 ici_expert_parallelism=1 per_device_batch_size=16"},
     {"llama, fsdp 8", "decoder_block=llama2 num_experts=1 num_experts_per_tok=1 ici_fsdp_parallelism=8 ici_expert_parallelism=1 base_mlp_dim=1280 per_device_batch_size=4"},
@@ -59,13 +59,13 @@ session::Session session_of(const Layout& layout) {
   return session::open(request);
 }
 
-// What a process that runs a layout tells the one that started it.
+// What the child process that runs a layout reports to its parent.
 struct Told {
   train::MemoryPlan plan;
-  std::int64_t at_counts = 0;  // of the values: the pages in which something was made
+  std::int64_t at_counts = 0;  // bytes of the pages that the values covered, with their actual numbers of rows
 };
 
-// The pages of all that was made, with as many rows as there were.
+// The memory pages that all computed values cover, with their actual numbers of rows.
 class Pages {
  public:
   void see(const run::Placed& value) {
@@ -104,7 +104,7 @@ Told run_layout(const Layout& layout) {
 
 struct Trial {
   Told told;
-  double measured = 0;  // bytes
+  double measured = 0;  // peak memory in bytes
 };
 
 Trial measure(const Layout& layout) {

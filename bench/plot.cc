@@ -12,25 +12,25 @@
 namespace moesh::bench {
 namespace {
 
-constexpr double kWidth = 380, kHeight = 300;                          // of a panel
-constexpr double kLeft = 62, kRight = 14, kTop = 34, kBottom = 48;     // around its field
+constexpr double kWidth = 380, kHeight = 300;                          // size of a panel
+constexpr double kLeft = 62, kRight = 14, kTop = 34, kBottom = 48;     // margins around its plot area
 constexpr const char* kColours[] = {"#1f6fb4", "#d1602a", "#3a8f47", "#8b4fa8"};
 
 std::string text(double x, double y, const char* anchor, const std::string& words, const std::string& more = "") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, page::escaped(words));
 }
 
-// From a value to a place between two places, by its logarithm.
+// Maps values to coordinates on a logarithmic scale.
 struct Scale {
-  double least = std::numeric_limits<double>::infinity(), most = 0;  // of values
-  double from = 0, to = 0;                                          // of places
+  double least = std::numeric_limits<double>::infinity(), most = 0;  // range of the values
+  double from = 0, to = 0;                                          // range of the coordinates
 
   void see(double value) {
     least = std::min(least, value);
     most = std::max(most, value);
   }
   double at(double value) const { return most <= least ? (from + to) / 2 : from + (to - from) * std::log(value / least) / std::log(most / least); }
-  // Powers of ten, and twice and five times them.
+  // The marks of the axis: 1, 2 and 5 times the powers of ten in the range.
   std::vector<double> marks() const {
     std::vector<double> all;
     for (double ten = std::pow(10, std::floor(std::log10(least))); ten <= most; ten *= 10) {

@@ -1,4 +1,4 @@
-// Curves and points as a picture: panels side by side, both axes logarithmic.
+// Draws curves and points as a picture: panels side by side, with both axes logarithmic.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@ namespace moesh::bench {
 
 struct Curve {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // above 0, by x
-  bool is_joined = true;                          // by a line
+  std::vector<std::pair<double, double>> points;  // positive values, in order of x
+  bool is_joined = true;                          // whether a line joins the points
 };
 
 struct Panel {
-  std::string title, x, y;  // what the axes are
+  std::string title, x, y;  // titles of the panel and of its axes
   std::vector<Curve> curves;
 };
 
-// SVG that stands alone.
+// A complete SVG file.
 std::string svg_of(const std::vector<Panel>& panels);
 
 }  // namespace moesh::bench

@@ -1,4 +1,4 @@
-// Whole processes, measured: wall time and peak memory.
+// Runs whole processes and measures their wall time and peak memory.
 #pragma once
 
 #include <algorithm>

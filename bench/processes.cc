@@ -1,4 +1,4 @@
-// What it costs to spread a run over processes: the same steps by one process of two threads and by two processes, in turns.
+// Measures the cost of spreading a run over processes: one process of two threads and two processes run the same steps in turns.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -55,9 +55,9 @@ constexpr const char* kModel =
     "base_moe_mlp_dim=512 vocab_size=1024 per_device_batch_size=1 max_target_length=128 dataset_type=synthetic enable_checkpointing=false "
     "log_config=false";
 
-// What a run of the binary did.
+// The result of one run of the binary.
 struct Ended {
-  double seconds = 0;  // a step, the median without the first
+  double seconds = 0;  // median time of a step, without the first
   std::string moved;   // "1,024 bytes moved, planned 1,024"
 };
 

@@ -1,5 +1,5 @@
-// What a layer of experts costs besides its products and the wire, as the expert axis grows: with the tokens of a device fixed,
-// the time for a row routed to a device should stay what it is.
+// Measures what a layer of experts costs besides grouped GEMMs and communication, as the expert axis grows: with a fixed number of
+// tokens per device, the time per row routed to a device should stay constant.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -89,7 +89,7 @@ class Trial {
     build(workers);
   }
 
-  // Seconds of what is measured, and of products and wire.
+  // The seconds that are measured, and those of grouped GEMMs and communication.
   std::pair<double, double> run() {
     work_ = rest_ = 0;
     last_ = Clock::now();
@@ -118,7 +118,7 @@ class Trial {
             fmt::format("use_ring_of_experts={}", o.words.at("strategy") == "ring")};
   }
 
-  // Of tokens [B, S, ...]; a value with fewer dims that is no token's is whole.
+  // The labels of a value of tokens [B, S, ...]. A value of fewer than two dims does not belong to tokens and is replicated.
   static Labels first_labels(const Labels& tokens, std::size_t rank) {
     return rank < 2 ? Labels(rank) : Labels(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(rank));
   }
@@ -147,7 +147,7 @@ class Trial {
       const Labels of_tokens{labels::activation_batch, labels::activation_norm_length, labels::none};
       const Labels asked = parameter == nullptr ? first_labels(of_tokens, whole.value(node.results[0]).shape.size()) : parameter->labels;
       roots.push_back(sharding::without_size_one(sharding::resolve_spec(asked, rules, mesh_), mesh_));
-      // A gradient lies as what it belongs to; numbers and keys have none.
+      // A gradient has the spec of its parameter or input; the integer inputs (numbers and keys) have no gradient.
       if (is_floating(whole.value(node.results[0]).dtype)) results.emplace_back(roots.back());
     }
     graph_ = mesh_.devices() == 1 ? graph::without_constraints(whole) : partition::partition(whole, roots, results, {mesh_, target_, rules}).graph;

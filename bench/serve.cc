@@ -1,4 +1,5 @@
-// What serving costs besides decoding: many clients, a third of them hostile, beside the same texts by the batch loop alone.
+// Measures the cost of serving besides decoding: many clients with a third of the requests hostile, compared with the batch loop alone
+// on the same texts.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -46,7 +47,7 @@ struct Options {
 
 constexpr std::int64_t kSlots = 256;
 
-// A mixture of experts whose step takes some milliseconds, of random weights.
+// A mixture-of-experts model with random weights, whose step takes some milliseconds.
 session::Session open_model() {
   return session::open_to_run(
       {"model_name=mixtral-8x7b", "override_model_config=true", "base_emb_dim=512", "base_num_query_heads=8", "base_num_kv_heads=4",
@@ -69,7 +70,7 @@ double resident_mebibytes() {
   return 0;
 }
 
-// Of all threads of this process: whatever else runs on the machine, it takes what it takes.
+// The CPU time of all threads of this process, which does not count what else runs on the machine.
 double processor_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -77,25 +78,25 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// 8 to 39 bytes.
+// A prompt of 8 to 39 bytes.
 std::string prompt_of(std::int64_t number) {
   std::string text = fmt::format("{:08d}", number * 7919 % 100'000'000);
   for (std::int64_t i = 0; i < number % 32; ++i) text += static_cast<char>('a' + (number + i * 5) % 26);
   return text;
 }
 
-// As texts differ, so do the moments at which rows become free.
+// The lengths of texts differ, so that rows become free at different times.
 std::int64_t tokens_of(std::int64_t number, const Options& options) { return options.tokens / 2 + number * 13 % options.tokens; }
 
 bool is_hostile(std::int64_t number) { return number % 3 == 2; }
 
 struct Texts {
   std::map<std::int64_t, std::string> by_number;
-  double rate = 0;            // tokens a second
-  double processor_rate = 0;  // tokens a second of a processor
+  double rate = 0;            // tokens per second
+  double processor_rate = 0;  // tokens per second of CPU time
 };
 
-// Those of all well-meant requests, by the generator alone.
+// The texts of all requests that are not hostile, by the generator without a server.
 Texts by_batch_loop(decode::Generator& generator, const tokenizer::Tokenizer& tokenizer, const Options& options) {
   Texts texts;
   std::map<std::int64_t, decode::TextStream> streams;
@@ -125,7 +126,7 @@ std::string request_of(std::int64_t number, const Options& options, bool streams
       json({{"prompt", prompt_of(number)}, {"max_tokens", tokens_of(number, options)}, {"temperature", 0}, {"stream", streams}}).dump());
 }
 
-// What a hostile client does, and the status that it is answered with, 0 where it does not stay for one.
+// A hostile request. `act` sends it and returns the status of the answer, or 0 if it does not wait for one.
 struct Hostile {
   const char* name;
   int (*act)(int port, std::int64_t number, const Options& options);
@@ -184,7 +185,7 @@ std::int64_t metric(int port, const std::string& name) {
   return at == std::string::npos ? 0 : std::strtoll(all.c_str() + at + name.size() + 2, nullptr, 10);
 }
 
-// What clients of another process saw, as JSON: numbers of answers and seconds.
+// Runs the clients against a server of another process. Returns JSON with counts of answers, and seconds.
 json by_clients(int port, const json& expected, const Options& options) {
   std::mutex mutex;
   std::atomic<std::int64_t> next{0};
@@ -193,7 +194,7 @@ json by_clients(int port, const json& expected, const Options& options) {
   json hostile_statuses;
   const std::int64_t before = metric(port, "moesh_tokens_total");
   const auto begin = Clock::now();
-  // One request after the other.
+  // A client sends its requests one after the other.
   const auto client = [&] {
     for (std::int64_t i = next++; i < options.requests; i = next++) {
       if (is_hostile(i)) {
@@ -224,7 +225,7 @@ json by_clients(int port, const json& expected, const Options& options) {
           {"rate", tokens / all}, {"all", all},     {"tokens", tokens}, {"hostile", hostile_statuses}};
 }
 
-// A process of the clients alone, so that memory is the server's: a line of JSON each way.
+// Runs the clients in a process of their own, so that the measured memory is the server's alone. The two exchange lines of JSON.
 class Clients {
  public:
   explicit Clients(const Options& options) {
@@ -266,7 +267,7 @@ class Clients {
   std::FILE *to_ = nullptr, *from_ = nullptr;
 };
 
-// Nine of them, from the first to the last.
+// Nine of the values, evenly spaced from the first to the last.
 std::string words_of(const std::vector<double>& mebibytes) {
   std::string words;
   for (std::size_t i = 0; i <= 8; ++i) words += fmt::format(" {:.1f}", mebibytes[i * (mebibytes.size() - 1) / 8]);
@@ -289,7 +290,7 @@ int measure(int argc, char** argv) {
     *words.at(name) = bench::count_in(name, value);
     return true;
   });
-  Clients clients(options);  // before there are threads
+  Clients clients(options);  // forks, so it comes before any thread starts
   hear_notices(false);
   const session::Session session = open_model();
   const auto tokenizer = tokenizer::bytes();
@@ -298,7 +299,7 @@ int measure(int argc, char** argv) {
   draw_weights(generator, workers);
   fmt::print("{}; {} rows, {} threads; {} clients, {} requests, a third of them hostile, about {} tokens each\n",
              session::headline(session), options.rows, options.threads, options.clients, options.requests, options.tokens);
-  by_batch_loop(generator, *tokenizer, {.requests = options.rows, .rows = options.rows, .tokens = 4});  // programs are made once
+  by_batch_loop(generator, *tokenizer, {.requests = options.rows, .rows = options.rows, .tokens = 4});  // warm-up: programs are built once
   json told;
   for (std::int64_t round = 0; round < options.rounds; ++round) {
     const Texts alone = by_batch_loop(generator, *tokenizer, options);

@@ -1,4 +1,4 @@
-// How long it takes from a command line to the layout of a model, as a whole process: wall time and peak memory.
+// Measures a whole process from the command line to the layout of a model: wall time and peak memory.
 #include "process.h"
 
 int main(int argc, char** argv) {

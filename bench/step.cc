@@ -1,6 +1,6 @@
-// What running a plan costs besides its kernels. They are empty here; each instruction passes the pool's barrier once, and views
-// move on with every iteration of a loop. On 1 to 64 devices, so that what an instruction takes and what each launch adds come
-// apart. One instruction an iteration takes a slice of what is stacked, the others take what the one before made.
+// Measures the overhead of running a plan, besides its kernels, which are empty here. Each instruction passes the pool's barrier once,
+// and views advance with every iteration of a loop. Runs on 1 to 64 devices separate the cost of an instruction from that of each
+// further launch. In an iteration, one instruction reads a slice of a stacked value, and the others read the result of the one before.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -20,11 +20,11 @@ namespace moesh {
 namespace {
 
 constexpr std::int64_t kIterations = 500;
-constexpr int kInstructions = 8;  // an iteration
+constexpr int kInstructions = 8;  // per iteration
 constexpr std::int64_t kWidth = 64;
 constexpr int kRounds = 15;
 
-// Of several devices the launches themselves meet at the pool's barrier.
+// With several devices the launches themselves pass the pool's barrier, so the kernel is empty; with one device the kernel does.
 void empty(const backend::KernelCall&) {}
 void barrier(const backend::KernelCall& call) {
   call.workers.parallel(call.workers.threads(), 1, [](std::int64_t, std::int64_t) {});
@@ -32,7 +32,7 @@ void barrier(const backend::KernelCall& call) {
 constexpr backend::Backend kEmpty{"empty", [](graph::Op) -> backend::Kernel { return empty; }};
 constexpr backend::Backend kBarrier{"barrier", [](graph::Op) -> backend::Kernel { return barrier; }};
 
-// All values lie over all devices by their last dim but one.
+// Shards the last dim but one of every value over all devices.
 void lay_out(graph::Graph& graph) {
   for (graph::Value& value : graph.values) {
     value.spec = sharding::Spec{};

@@ -1,4 +1,4 @@
-// What stands around a step: how long it waits for its data, and what writing of it costs.
+// Measures what surrounds a training step: how long it waits for its data, and how long writing its metrics takes.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -45,7 +45,7 @@ struct Options {
   std::vector<std::string> request;
 };
 
-// Words of letters that are as frequent as English ones, in documents of 100 to 3,000 bytes.
+// Writes documents of 100 to 3,000 bytes, whose words have letters about as frequent as those of English.
 void make_files(const std::string& folder, std::int64_t megabytes) {
   std::ofstream lines(folder + "/a.jsonl"), text(folder + "/a.txt");
   const std::string letters = "etaoinshrdlcumwfgypbvkjxqz";
@@ -76,7 +76,8 @@ struct Kind {
 };
 
 struct Seen {
-  std::vector<double> open, first, step, waited;  // seconds, by rounds; of steps their median and the sum of waiting over that of steps
+  // One value per round, in seconds; `step` is the median step, and `waited` is the waiting time as a fraction of the time of all steps.
+  std::vector<double> open, first, step, waited;
 };
 
 class Model {
@@ -90,7 +91,7 @@ class Model {
   }
   train::Trainer& trainer() { return trainer_; }
   int threads() const { return workers_.threads(); }
-  double tokens() const { return tokens_; }  // of a step
+  double tokens() const { return tokens_; }  // tokens per step
 
  private:
   const config::Settings& settings_;
@@ -151,7 +152,7 @@ void measure_data(const Options& options, const std::string& folder, Model& mode
              human_bytes(std::max<std::int64_t>(0, resident_memory() - before)));
 }
 
-// Metrics, curves and lines of steps, every second step without them.
+// Compares the time of steps with and without writing their metrics, curves and log lines; the two alternate.
 void measure_writing(const Options& options, const std::string& folder, Model& model) {
   const session::Session session = session::open(together(options.request, {"dataset_type=synthetic"}));
   const config::Settings& settings = session.loaded.settings;

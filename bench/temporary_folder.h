@@ -1,4 +1,4 @@
-// A folder of its own, which goes with what is in it.
+// A temporary folder, removed with its contents at the end of its lifetime.
 #pragma once
 
 #include <cstdlib>

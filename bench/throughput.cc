@@ -1,4 +1,4 @@
-// Predicted throughputs of training beside those that others measured and published.
+// Compares predicted training throughputs with those that others measured and published.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

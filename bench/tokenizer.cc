@@ -1,4 +1,4 @@
-// How fast a tokenizer makes ids of a text, tells its pieces and makes text of ids, in one thread.
+// Measures how fast a tokenizer encodes a text, lists its pieces and decodes ids, in one thread:
 //   bench_tokenizer TOKENIZER FILE
 #include <algorithm>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTimes = 5;
 
-// The least of some times, in seconds: what else runs here takes time too.
+// The least of several times, in seconds, since other work on the machine makes them longer.
 template <typename Work>
 double seconds_of(Work work) {
   double least = 1e9;

@@ -1,4 +1,4 @@
-// The words of a bench's command line: --name=value, or --name alone.
+// Parses the command line of a benchmark: --name=value, or --name alone.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace moesh::bench {
 
-// Hands each word to `take(name, value)`, which says whether it is one of the bench's. --help prints `help` and ends.
+// Passes each word to `take(name, value)`, which returns whether the benchmark knows it. --help prints `help` and exits.
 template <typename Take>
 void for_words(int argc, char** argv, const char* help, Take take) {
   for (int i = 1; i < argc; ++i) {
@@ -30,7 +30,7 @@ void for_words(int argc, char** argv, const char* help, Take take) {
   }
 }
 
-// A word's value, from 1 to `most`.
+// The value of a word, which must be a number from 1 to `most`.
 inline std::int64_t count_in(std::string_view name, const std::string& value, std::int64_t most = 1'000'000) {
   const auto count = parse_integer(value);
   if (!count || *count < 1 || *count > most) {

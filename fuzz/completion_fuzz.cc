@@ -1,4 +1,4 @@
-// Fuzzes requests for completions: any bytes end in one that the server can do, or in words for the client.
+// Fuzzes requests for completions: any bytes give a request that the server can do, or an error for the client.
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

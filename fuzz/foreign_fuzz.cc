@@ -1,4 +1,4 @@
-// Fuzzes commands of other programs: any bytes end in keys that exist, or in an error.
+// Fuzzes commands of other programs: any bytes give keys that exist, or an error.
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

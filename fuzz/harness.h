@@ -1,4 +1,4 @@
-// What every fuzzer shares: which endings of a run are fine, a file to hand to readers of files, and the input in lines.
+// Helpers that all fuzzers share: which exceptions are fine, a file for readers that take a path, and access to the input's lines.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace moesh::fuzz {
 
-// moesh::Error is how a run may end; whatever else is thrown goes on to the fuzzer.
+// Runs `work`, which may end with a moesh::Error. Any other exception is passed on to the fuzzer.
 template <typename Work>
 void accept_errors(Work work) {
   try {
@@ -24,7 +24,7 @@ void accept_errors(Work work) {
   }
 }
 
-// A regular file that lives as long as this and is given new bytes for each input.
+// A temporary file that is overwritten for each input and removed at the end of its lifetime.
 class ScratchFile {
  public:
   explicit ScratchFile(const std::string& ending)
@@ -55,8 +55,7 @@ inline std::string_view after_first_line(std::string_view text) {
   return end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
 }
 
-// Whether a word could lead the readers of files somewhere: fuzzing is about the bytes handed over, not about this
-// machine's files.
+// Whether a word could name a file to read. Fuzzing is about the bytes of the input, not about this machine's files.
 inline bool names_a_file(const std::string& word) {
   if (word.find('/') != std::string::npos) return true;
   const std::string value = word.substr(word.find('=') == std::string::npos ? 0 : word.find('=') + 1);

@@ -1,4 +1,4 @@
-// Fuzzes the config.json of Hugging Face folders: any bytes end in a model with a shape, or in an error.
+// Fuzzes the config.json of Hugging Face folders: any bytes give a model with a shape, or an error.
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

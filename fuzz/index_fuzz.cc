@@ -1,4 +1,4 @@
-// Fuzzes the index of a checkpoint: any bytes end in one that keeps its rules, or in an error.
+// Fuzzes the index of a checkpoint: any bytes give an index that keeps its rules, or an error.
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

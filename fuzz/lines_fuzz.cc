@@ -1,4 +1,4 @@
-// Fuzzes JSON Lines as data: any bytes end in documents that keep their rules, or in an error.
+// Fuzzes JSON Lines as data: any bytes give documents that keep their rules, or an error.
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-// Mutations of inputs that are made of lines, so that the fuzzers get past the first unknown word.
+// Mutates inputs line by line, so that the fuzzers get past the first unknown word.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ const auto& one_of(Random& random, const List& list) {
   return list[below(random, list.size())];
 }
 
-// One line more, one less, one replaced, or two exchanged.
+// Inserts a line, replaces one, swaps two, or removes one.
 inline void mutate_lines(Random& random, std::vector<std::string>& lines, const std::function<std::string()>& make) {
   const std::size_t at = below(random, lines.size());
   switch (below(random, 4)) {
@@ -36,7 +36,7 @@ inline void mutate_lines(Random& random, std::vector<std::string>& lines, const 
   }
 }
 
-// One time in four by bytes, else by lines. The body of a custom mutator.
+// The body of a custom mutator: mutates bytes one time in four, else lines.
 inline std::size_t mutate_text(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed,
                                const std::function<std::string(Random&)>& make) {
   Random random(seed);

@@ -1,4 +1,4 @@
-// Fuzzes command lines: any words end in a layout with all its reports, or in an error.
+// Fuzzes command lines: any words give a layout with all its reports, or an error.
 #include <array>
 
 #include "config/builtin.h"
@@ -13,7 +13,7 @@ std::vector<const config::Key*> all_keys() {
   std::vector<const config::Key*> keys;
   for (const config::Topic& topic : config::topics()) {
     for (const config::Key& key : topic.keys) {
-      // Keys that moesh acts on are met more often than the many it only accepts.
+      // Keys that moesh uses are drawn more often than the many that it only accepts.
       keys.insert(keys.end(), key.status == config::Status::used ? 8 : 1, &key);
     }
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the fuzzers and runs each for a while, one after the other; what they find lies in build/fuzz/. Ends non-zero
-# on a finding.  usage: fuzz/run.sh SECONDS [TARGET...]
+# Builds the fuzzers and runs each for a while, one after the other. Findings are in build/fuzz/, and the exit code is then
+# not zero.  usage: fuzz/run.sh SECONDS [TARGET...]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build/fuzz
@@ -9,7 +9,7 @@ shift
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors index hugging_face graph plan tokenizer text completion lines megatron foreign)
 
-# What a run may cost: bytes of input, megabytes of memory, seconds an input.
+# Limits of a run: bytes of input, megabytes of memory, seconds per input.
 length() { case $1 in yaml | graph | plan) echo 65536 ;; tokenizer) echo 16384 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
 memory=512
 slowest=20
@@ -23,7 +23,7 @@ words() {
   esac
 }
 
-# Seeds: the configuration files as their readers get them, and what is kept in fuzz/corpus/ and tests/fuzz_regressions/.
+# Collects the seeds: the configuration files as their readers get them, and the files in fuzz/corpus/ and tests/fuzz_regressions/.
 seed() {
   local into=$1 target=$2 file name
   mkdir -p "$into"
@@ -53,7 +53,7 @@ seed() {
   esac
 }
 
-# An input that ends a fuzzer is run again with all that it prints.
+# Runs each input that ended a fuzzer again, and shows the end of its output.
 explain() {
   local target=$1 found
   for found in "$build/artifacts/$target"-*; do

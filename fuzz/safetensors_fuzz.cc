@@ -1,4 +1,4 @@
-// Fuzzes safetensors files: any bytes end in tensors that lie within the file, or in an error.
+// Fuzzes safetensors files: any bytes give tensors that lie within the file, or an error.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -34,7 +34,7 @@ std::string some_entry(Random& random) {
   return std::string("\"") + one_of(random, kNames) + "\":{" + join(members, ",") + "}";
 }
 
-// A file's header and data, as far as it has them.
+// The header and the data of a file; either may be missing or cut short.
 struct Parts {
   std::string header, data;
 };
@@ -48,7 +48,7 @@ Parts parts_of(std::string_view file) {
   return {std::string(rest.substr(0, end)), std::string(rest.substr(end))};
 }
 
-// Another header of whole members and entries, now and then of any bytes.
+// A changed header: mostly by whole members and entries, sometimes by any bytes.
 std::string mutated_header(Random& random, std::string header, std::size_t most) {
   switch (below(random, 4)) {
     case 0: return "{" + some_entry(random) + "," + some_entry(random) + "}";
@@ -71,7 +71,7 @@ std::string mutated_header(Random& random, std::string header, std::size_t most)
   }
 }
 
-// A header with its right length most of the time, so that the fuzzer gets behind it.
+// A file with a changed header. The length of the header is right most of the time, so that the fuzzer gets past it.
 std::string mutated(Random& random, std::string_view file, std::size_t most) {
   Parts parts = parts_of(file);
   parts.header = mutated_header(random, std::move(parts.header), most);

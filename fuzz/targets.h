@@ -1,4 +1,4 @@
-// What is fuzzed, one function a target; the regression tests feed the found cases through the same functions.
+// The fuzz targets, one function each. The regression tests pass the inputs that were found to the same functions.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ inline std::size_t read_everything(const config::YamlNode& node) {
   return nodes;
 }
 
-// A YAML document, read into a tree that keeps its limits.
+// The input is a YAML document. It must be read into a tree within the limits.
 inline void fuzz_yaml(std::string_view input) {
   accept_errors([&] {
     const config::YamlLimits limits;
@@ -71,7 +71,7 @@ inline void fuzz_yaml(std::string_view input) {
   });
 }
 
-// Each device holds one shard of every tensor, so shards times copies make all devices.
+// Each device holds one shard of every tensor, so the number of shards times the number of replicas is the number of devices.
 inline void require_sound(const sharding::Layout& layout) {
   for (const auto* tensors : {&layout.parameters, &layout.activations, &layout.moments}) {
     for (const sharding::LaidTensor& tensor : *tensors) {
@@ -83,7 +83,7 @@ inline void require_sound(const sharding::Layout& layout) {
   }
 }
 
-// Every report about a layout. A `why` of each tensor of a large model would be the slowest of them by far.
+// Makes every report about a layout. `why` explains only the first tensors, since it would be by far the slowest on a large model.
 inline void tell_everything(const session::Session& session) {
   constexpr std::size_t kMostExplained = 64;
   const sharding::Layout& layout = session.layout;
@@ -102,7 +102,7 @@ inline void tell_everything(const session::Session& session) {
   }
 }
 
-// A command line, a word a line. Half of the inputs go the way of `lint`, which reports what the others refuse.
+// The input is a command line, one word per line. Half of the inputs are opened as by `lint`, which reports what other commands refuse.
 inline void fuzz_overrides(std::string_view input) {
   std::vector<std::string> words;
   for (std::string& word : split(input, '\n')) {
@@ -117,14 +117,14 @@ inline void fuzz_overrides(std::string_view input) {
   });
 }
 
-// A small model, so that a run is about the rules.
+// A small model, so that a run spends its time on the rules.
 inline std::vector<std::string> small_request() {
   return {"base_num_decoder_layers=2", "base_emb_dim=64", "base_mlp_dim=128", "base_num_query_heads=8",
           "base_num_kv_heads=4",       "head_dim=16",     "vocab_size=256",   "max_target_length=32",
           "compile_topology=cpu-8",    "attention=dot_product"};
 }
 
-// The layout under the default rules, kept while the inputs ask for the same words.
+// The layout under the default rules, cached while inputs have the same words.
 inline const sharding::Layout& default_layout(const std::vector<std::string>& words) {
   static std::vector<std::string> kept_words;
   static std::unique_ptr<const session::Session> kept;
@@ -135,7 +135,7 @@ inline const sharding::Layout& default_layout(const std::vector<std::string>& wo
   return kept->layout;
 }
 
-// A file of rules. Its comments may add key=value words: axis sizes, a model with experts.
+// The input is a file of rules. Its comments may add key=value words: axis sizes, a model with experts.
 inline void fuzz_rules(std::string_view input) {
   static const ScratchFile file(".yml");
   std::vector<std::string> words = small_request();
@@ -158,8 +158,8 @@ inline void fuzz_rules(std::string_view input) {
   });
 }
 
-// A topology's name, perhaps with a number of slices, on the first line; below it a hardware file, which the name ":SIZE"
-// asks for.
+// The first line of the input is a topology's name, perhaps with a number of slices. The rest is a hardware file, to which the name
+// ":SIZE" refers.
 inline void fuzz_hardware(std::string_view input) {
   static const ScratchFile file(".yml");
   const std::vector<std::string> asked = split(first_line(input), ' ');
@@ -179,7 +179,7 @@ inline void fuzz_hardware(std::string_view input) {
   });
 }
 
-// A printed graph: what is read prints as a graph that reads the same.
+// The input is a printed graph. If it can be read, printing it gives text that reads as the same graph.
 inline void fuzz_graph(std::string_view input) {
   accept_errors([&] {
     const auto print = [](const graph::ParsedGraph& parsed) { return graph::to_text(parsed.graph, parsed.mesh ? &*parsed.mesh : nullptr); };
@@ -188,14 +188,14 @@ inline void fuzz_graph(std::string_view input) {
   });
 }
 
-// With a hash that fits and this moesh's version, or nothing would get past them.
+// The plan with the right hash and the version of this program, without which every input would be refused.
 inline std::string with_good_head(std::string_view plan) {
   const std::string blank = plan::file_text({}, {});
   const std::string version(first_line(after_first_line(blank)));
   return plan::with_hash(version + "\n" + std::string(after_first_line(after_first_line(plan))));
 }
 
-// A saved plan. What is read is saved as a file that reads the same, and can be asked for all that is asked of plans.
+// The input is a saved plan. If it can be read, it can be saved as a file that reads the same, and it can be compared and printed.
 inline void fuzz_plan(std::string_view input) {
   accept_errors([&] { plan::parse_file(std::string(input), "fuzz"); });
   accept_errors([&] {
@@ -209,8 +209,8 @@ inline void fuzz_plan(std::string_view input) {
   });
 }
 
-// A safetensors file, from memory and from the disk. Every tensor lies within it, so reading all of them costs no more
-// than a few times its bytes, unless tensors share them.
+// The input is a safetensors file, read from memory and from disk. Every tensor lies within it, so reading all of them costs at most a
+// few times its bytes, unless tensors share bytes.
 inline void fuzz_safetensors(std::string_view input) {
   static const ScratchFile scratch(".safetensors");
   const auto* data = reinterpret_cast<const std::byte*>(input.data());
@@ -230,7 +230,7 @@ inline void fuzz_safetensors(std::string_view input) {
   });
 }
 
-// The config.json of a Hugging Face folder: what is taken makes a model with a shape, or is refused.
+// The input is the config.json of a Hugging Face folder. It either gives a model with a shape or is refused.
 inline void fuzz_hugging_face(std::string_view input) {
   accept_errors([&] {
     config::Settings settings;
@@ -244,8 +244,8 @@ inline void fuzz_hugging_face(std::string_view input) {
   });
 }
 
-// The index of a checkpoint, with the hash that it should have, so that the fuzzer gets behind it. What is taken keeps all rules that
-// readers go by, and is written as it was read.
+// The input is the index of a checkpoint, also with the right hash added, so that the fuzzer gets past that check. An index that is
+// accepted keeps all rules that readers rely on, and is written as it was read.
 inline void fuzz_index(std::string_view input) {
   accept_errors([&] { store::parse_index(input, "fuzz"); });
   accept_errors([&] {
@@ -269,7 +269,7 @@ inline void fuzz_index(std::string_view input) {
   });
 }
 
-// What holds of the tokens of any text: the ids are those of the pieces, whose bytes there are, and they can be made text again.
+// Checks the tokens of a text: the ids are those of the pieces, whose bytes lie within the text, and they decode to valid UTF-8.
 inline void require_sound(const tokenizer::Tokenizer& tokenizer, std::string_view text) {
   using tokenizer::Special;
   for (const Special special : {Special::added, Special::left_out}) {
@@ -284,7 +284,7 @@ inline void require_sound(const tokenizer::Tokenizer& tokenizer, std::string_vie
   }
 }
 
-// A tokenizer.json below a line of text.
+// The input is a line of text, then a tokenizer.json.
 inline void fuzz_tokenizer(std::string_view input) {
   accept_errors([&] {
     const auto tokenizer = tokenizer::read_tokenizer_json(parse_json(after_first_line(input), "fuzz"), "fuzz");
@@ -292,7 +292,7 @@ inline void fuzz_tokenizer(std::string_view input) {
   });
 }
 
-// The tokenizers that texts are tried on, by what kinds of parts they have; `folder`: where they lie.
+// The tokenizers that texts are tried on, chosen to cover all kinds of parts. `folder` contains them.
 inline std::vector<std::unique_ptr<tokenizer::Tokenizer>> tokenizers_of(const std::string& folder) {
   std::vector<std::unique_ptr<tokenizer::Tokenizer>> all;
   for (const char* name : {"bytelevel-gpt2", "bytelevel-llama3", "spm-bpe", "spm-unigram", "bert-uncased", "t5", "uni-bytes", "llama-spm",
@@ -302,14 +302,14 @@ inline std::vector<std::unique_ptr<tokenizer::Tokenizer>> tokenizers_of(const st
   return all;
 }
 
-// Any bytes as a text. The first of the tokenizers loses nothing.
+// The input is any bytes as a text. The first tokenizer loses nothing but invalid UTF-8.
 inline void fuzz_text(std::string_view input, const std::vector<std::unique_ptr<tokenizer::Tokenizer>>& tokenizers) {
   for (const auto& tokenizer : tokenizers) require_sound(*tokenizer, input);
   const tokenizer::Ids ids = tokenizers.front()->encode(input, tokenizer::Special::added);
   require(tokenizers.front()->decode(ids, tokenizer::Special::added) == tokenizer::repaired(input));
 }
 
-// What a client sends to /v1/completions. What is taken keeps the server's bounds, and its refusals are JSON.
+// The input is a request to /v1/completions. If it is accepted, it keeps the server's limits; if it is refused, the refusal is JSON.
 inline void fuzz_completion(std::string_view input) {
   static const config::Settings settings = config::load({"vocab_size=200"}).settings;
   static const std::unique_ptr<tokenizer::Tokenizer> tokenizer = tokenizer::bytes();
@@ -327,7 +327,7 @@ inline void fuzz_completion(std::string_view input) {
   }
 }
 
-// All documents of a data set lie in it, one after the other.
+// Checks that all documents of a data set lie within its tokens, one after the other.
 inline void require_sound(const data::DocumentReader& reader) {
   data::Documents documents;
   for (std::int64_t block = 0; block < reader.blocks(); ++block) reader.read(block, documents);
@@ -336,7 +336,7 @@ inline void require_sound(const data::DocumentReader& reader) {
   require(std::cmp_less_equal(documents.begins.size(), documents.seen));
 }
 
-// JSON Lines of texts, and of token ids.
+// The input is JSON Lines, read as texts and as token ids.
 inline void fuzz_lines(std::string_view input) {
   static const ScratchFile file(".jsonl");
   static const config::Settings settings = config::load({"vocab_size=300"}).settings;
@@ -348,7 +348,7 @@ inline void fuzz_lines(std::string_view input) {
   }
 }
 
-// The index of a file of token ids, behind a byte that says how long that is.
+// The input is a byte that sets the length of a file of token ids, then the index of that file.
 inline void fuzz_megatron(std::string_view input) {
   static const ScratchFile index(".idx");
   static const std::string stem = index.path().substr(0, index.path().size() - 4);
@@ -360,7 +360,8 @@ inline void fuzz_megatron(std::string_view input) {
   std::filesystem::remove(stem + ".bin");
 }
 
-// Commands and jobs of other programs, behind a byte that says which; none that names a file. What they come to is keys that exist.
+// The input is a byte that chooses the program, then its command or job; commands that name a file are skipped. Every key of the
+// translation exists.
 inline void fuzz_foreign(std::string_view input) {
   if (input.size() < 2) return;
   const std::string text(input.substr(1));

@@ -1,4 +1,4 @@
-// Fuzzes texts: any bytes have tokens that keep the rules, by tokenizers of all kinds.
+// Fuzzes texts: any bytes give tokens that keep the rules, with tokenizers of all kinds.
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

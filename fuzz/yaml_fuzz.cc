@@ -1,4 +1,4 @@
-// Fuzzes the reader of YAML: any bytes end in a tree within its limits or in an error.
+// Fuzzes the reader of YAML: any bytes give a tree within its limits, or an error.
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-// What it takes to build: the lists of packages, and that running moesh needs nothing of the tests.
+// What a build needs: the package lists are right, and building what runs needs no library of the tests.
 #include <cstdlib>
 #include <map>
 #include <regex>
@@ -22,7 +22,7 @@ std::set<std::string> packages_in(const std::string& name) {
   return lines;
 }
 
-// Debian's packages for what CMakeLists.txt asks for, and the tools that build it.
+// The Debian packages of the libraries that CMakeLists.txt requires, and the tools that build moesh.
 std::set<std::string> packages_asked_for() {
   const std::map<std::string, std::string> package_of{
       {"fmt", "libfmt-dev"},
@@ -62,7 +62,7 @@ TEST(Build, TellsHowTestsAreRun) {
   EXPECT_EQ(status_of("'" + (test::source_folder() / "moesh").string() + "' test -h"), 0);
 }
 
-// The fuzzers are built by clang, which refuses what GCC lets pass.
+// The fuzzers are built by clang, which rejects some code that GCC accepts.
 TEST(BuildSlow, ClangTakesEverySource) {
   const test::TemporaryFolder folder;
   const std::string build = "cmake -S '" + test::source_folder().string() + "' -B '" + folder.path() +

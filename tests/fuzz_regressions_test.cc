@@ -1,5 +1,5 @@
-// What fuzzing and hostile command lines found: each case goes through the function that it broke, and ends in an error
-// or in a result.
+// Inputs found by fuzzing and hostile command lines: each goes through the function that it broke, and must end in an error or in a
+// result.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -59,7 +59,7 @@ TEST(FuzzRegressions, JsonLinesEndInDocumentsOrAnError) { run_cases("lines", fuz
 TEST(FuzzRegressions, MegatronsIndicesEndInDocumentsOrAnError) { run_cases("megatron", fuzz_megatron); }
 TEST(FuzzRegressions, SavedPlansEndInAPlanOrAnError) { run_cases("plan", fuzz_plan); }
 
-// Lines that are gone, twice there or exchanged, and characters that are others.
+// Deletes, duplicates, swaps or replaces lines, and changes single characters.
 std::string mutated(const std::string& text, std::mt19937& random) {
   std::vector<std::string> lines = split(text, '\n');
   for (std::size_t times = 1 + random() % 3; times > 0; --times) {
@@ -76,7 +76,7 @@ std::string mutated(const std::string& text, std::mt19937& random) {
   return join(lines, "\n");
 }
 
-// A small share of what the fuzzers do, for builds that have none.
+// A small share of the fuzzers' work, for builds that have no fuzzers.
 TEST(FuzzRegressions, MutatedPlansAndGraphsEndWellOrInAnError) {
   std::mt19937 random(1);
   const std::string loop = bytes_of(test::source_folder() / "fuzz/corpus/plan/loop"), rows = bytes_of(test::source_folder() / "fuzz/corpus/plan/rows");
@@ -89,7 +89,7 @@ TEST(FuzzRegressions, MutatedPlansAndGraphsEndWellOrInAnError) {
   }
 }
 
-// The same of tokenizers, from those that fuzzers start from.
+// The same for tokenizers, starting from the fuzzer's corpus.
 TEST(FuzzRegressions, MutatedTokenizersEndWellOrInAnError) {
   std::mt19937 random(2);
   hear_notices(false);
@@ -111,7 +111,7 @@ TEST(FuzzRegressions, MutatedTokenizersEndWellOrInAnError) {
   hear_notices(true);
 }
 
-// The same of requests for completions.
+// The same for completion requests.
 TEST(FuzzRegressions, MutatedCompletionsKeepTheServersBoundsOrEndInWordsForTheClient) {
   std::mt19937 random(3);
   const std::string folder = (test::source_folder() / "fuzz/corpus/completion").string();
@@ -128,14 +128,14 @@ TEST(FuzzRegressions, MutatedCompletionsKeepTheServersBoundsOrEndInWordsForTheCl
   }
 }
 
-// Fuzzers start from plans that are good, or they would see little.
+// The fuzzer's seeds must be valid plans, or it would hardly get past the parser.
 TEST(FuzzRegressions, SavedPlansInTheCorpusAreRead) {
   for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "fuzz/corpus/plan")) {
     EXPECT_NO_THROW(plan::parse_file(with_good_head(bytes_of(entry.path())), entry.path().string()));
   }
 }
 
-// The graph of a layer that is not stacked stands for itself, so their number must end before memory does.
+// A layer that is not stacked has a graph of its own, so the number of such layers must be bounded before memory runs out.
 TEST(FuzzRegressions, LayersThatAreWrittenOutOneByOneAreBounded) {
   const auto shape_of = [](const std::vector<std::string>& words) { config::model_shape(config::load(words).settings); };
   const std::string layers = "base_num_decoder_layers=1000000";
@@ -176,7 +176,7 @@ TEST(FuzzRegressions, BoundsSayWhichIsTooLarge) {
   EXPECT_NE(refused({"ici_pipeline_parallelism=8", "num_layers_per_pipeline_stage=5000"}).find("5,000 layers of a stage one by one, at most 4096 are written out"), std::string::npos);
 }
 
-// Each anchor keeps a copy of all below it, so anchors within anchors multiply.
+// Each anchor keeps a copy of everything below it, so nested anchors multiply the size.
 TEST(FuzzRegressions, CopiesKeptForAnchorsCountAgainstTheLimit) {
   const std::string text = repeated("&a [", 100) + repeated("x, ", 500) + "x" + repeated("]", 100);
   EXPECT_NO_THROW(config::parse_yaml(repeated("[", 100) + repeated("x, ", 500) + "x" + repeated("]", 100), "nested"));
@@ -210,7 +210,7 @@ TEST(FuzzRegressions, ThousandsOfOverridesOfOneKeyCostNoMoreThanTheirReading) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
-// The same of commands of other programs.
+// The same for the commands of other programs.
 TEST(FuzzRegressions, MutatedCommandsOfOtherProgramsEndInKeysOrAnError) {
   std::mt19937 random(4);
   std::vector<std::string> seeds, words;

@@ -1,5 +1,5 @@
-// Layouts drawn by a seed: meshes over every axis of a rule set, rules, strategies, chunks, remat policies and the like, each as
-// changes to the request of a recorded run that leave its numbers what they are.
+// Layouts drawn by a seed: meshes over every axis of a rule set, rules, strategies, chunks, remat policies and the like. Each draw is a
+// set of changes to the request of a recorded run that must not change its numbers.
 #pragma once
 
 #include <algorithm>
@@ -17,22 +17,22 @@
 
 namespace moesh::test {
 
-// What a recorded run asks for, as far as draws depend on it.
+// The properties of a recorded run that decide which changes may be drawn.
 struct RunTraits {
-  double rows = 8;           // of a batch
+  double rows = 8;           // of the batch
   std::int64_t microbatches = 1;
-  std::int64_t experts = 1;       // 1: none
-  bool has_biases = false;        // then there is no capacity path
-  bool drops_tokens = false;      // then its strategy stays
-  bool is_loss_of_batch = false;  // a loss of whole microbatches: their number stays
-  std::vector<std::string> labels;  // of its parameters and constraints
+  std::int64_t experts = 1;       // 1 means a dense model
+  bool has_biases = false;        // if so, the capacity path is not drawn
+  bool drops_tokens = false;      // if so, the expert strategy is kept
+  bool is_loss_of_batch = false;  // if so, the loss depends on whole microbatches: their number is kept
+  std::vector<std::string> labels;  // of the parameters and constraints
 };
 
-// Of a request opened on one device.
+// Takes the traits from a session opened on one device.
 inline RunTraits traits_of(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const bool balances = settings.real("load_balance_loss_weight") > 0 || settings.real("routed_bias_update_rate") > 0;
-  std::set<std::string> labels{labels::mlp_no_fsdp, labels::activation_exp, labels::mlp};  // what other strategies ask for
+  std::set<std::string> labels{labels::mlp_no_fsdp, labels::activation_exp, labels::mlp};  // labels that other strategies use
   for (const auto* tensors : {&session.layout.parameters, &session.layout.activations}) {
     for (const sharding::LaidTensor& tensor : *tensors) labels.insert(tensor.labels().begin(), tensor.labels().end());
   }
@@ -41,8 +41,8 @@ inline RunTraits traits_of(const session::Session& session) {
           session.shape.moe.bias, settings.real("capacity_factor") > 0, balances, {labels.begin(), labels.end()}};
 }
 
-// How many draws there are, which and how loud; see layout_sweep_test.cc. Sanitizers, which take up to a hundred times as long, see
-// fewer of them.
+// Reads how many layouts are drawn, from which seed and how verbosely; see layout_sweep_test.cc. Builds with sanitizers draw an eighth as
+// many by default, since they take up to a hundred times as long.
 inline std::uint64_t sweep_setting(const char* variable, std::uint64_t otherwise) {
   const char* text = std::getenv(variable);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
@@ -58,7 +58,7 @@ class LayoutDraw {
     return all[below(all.size())];
   }
 
-  // A mesh, rules and a strategy, as key=value.
+  // Draws a mesh, rules and a strategy, as key=value words.
   std::vector<std::string> layout(const RunTraits& run) {
     words_.clear();
     add_rule_set();
@@ -68,7 +68,7 @@ class LayoutDraw {
     return words_;
   }
 
-  // And whatever else a training run may be changed in.
+  // Draws a layout and also everything else that a training run may change without changing its numbers.
   std::vector<std::string> changes(const RunTraits& run) {
     layout(run);
     add_memory();
@@ -97,7 +97,7 @@ class LayoutDraw {
     axes_ = config::load(words_).settings.texts("mesh_axes");
   }
 
-  // Axes that no run may use are drawn seldom.
+  // Draws an axis; axes that runs refuse are drawn rarely.
   const std::string& any_axis() {
     while (true) {
       const std::string& axis = one_of(axes_);
@@ -131,7 +131,7 @@ class LayoutDraw {
     devices_ *= slices;
   }
 
-  // Some labels on other axes; seldom all labels, in any order, in place of the rule set.
+  // Maps a few labels to other axes; in one of five cases replaces the whole rule set by rules for all labels in a random order.
   void add_own_rules(std::vector<std::string> labels) {
     const bool replaces = chance(20);
     std::shuffle(labels.begin(), labels.end(), engine_);
@@ -182,7 +182,7 @@ class LayoutDraw {
   std::mt19937_64 engine_;
   std::vector<std::string> words_;
   std::vector<std::string> axes_;
-  std::vector<std::string> used_axes_;  // those of more than one device
+  std::vector<std::string> used_axes_;  // axes with more than one device
   std::int64_t devices_ = 1;
 };
 

@@ -1,5 +1,5 @@
-// Every error message is quoted by a test: the longest fixed part of each message in the sources stands in some text of
-// the tests.
+// Checks that a test quotes every error message: the longest fixed part of each message in the sources must occur in a string of the
+// tests.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -18,12 +18,12 @@ namespace {
 
 const std::filesystem::path kRoot = test::source_folder();
 
-// The functions that raise an error; the first text among a call's arguments is the message, or its only fixed part.
+// The functions that raise an error. The first string among a call's arguments is the message, or its only fixed part.
 const std::set<std::string> kRaising{"refuse", "fail", "refuse_value", "refuse_shapes", "reject"};
 
 bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// The content of the literal whose opening quote stands at `at`, which is moved behind the closing one.
+// Returns the content of the literal whose opening quote is at `at`, and moves `at` past the closing quote.
 std::string literal(std::string_view code, std::size_t& at) {
   std::string text;
   for (++at; at < code.size() && code[at] != '"'; ++at) {
@@ -47,7 +47,7 @@ bool is_comment(std::string_view code, std::size_t at) { return code.substr(at, 
 
 std::size_t line_end(std::string_view code, std::size_t at) { return std::min(code.find('\n', at), code.size()); }
 
-// The literal at `at` with those that follow it without anything between.
+// The literal at `at`, joined with the adjacent literals that follow it.
 std::string joined_literal(std::string_view code, std::size_t& at) {
   std::string text = literal(code, at);
   for (std::size_t next = skip_blank(code, at); next < code.size() && code[next] == '"'; next = skip_blank(code, at)) {
@@ -57,7 +57,7 @@ std::string joined_literal(std::string_view code, std::size_t& at) {
   return text;
 }
 
-// All texts of a file, adjacent literals joined.
+// All string literals of a file, with adjacent literals joined.
 std::vector<std::string> texts_of(const std::string& code) {
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < code.size();) {
@@ -74,7 +74,7 @@ std::vector<std::string> texts_of(const std::string& code) {
   return texts;
 }
 
-// The first text among the arguments of the call whose parenthesis opens at `at`.
+// The first string among the arguments of the call whose opening parenthesis is at `at`.
 std::string first_text(std::string_view code, std::size_t at) {
   int depth = 0;
   for (; at < code.size(); ++at) {
@@ -85,7 +85,7 @@ std::string first_text(std::string_view code, std::size_t at) {
   return "";
 }
 
-// The longest part between placeholders.
+// The longest part of a message between its placeholders.
 std::string fixed_part(const std::string& message) {
   std::string longest;
   std::string part;
@@ -140,7 +140,7 @@ std::vector<std::filesystem::path> files_under(const std::filesystem::path& fold
   return files;
 }
 
-// What issues build that are still open: the messages are quoted before they end, and these leave the list.
+// Folders under construction whose messages need not be quoted yet; an entry is removed when its messages are quoted.
 const std::vector<std::string> kUnderConstruction{"src/plan/"};
 
 bool is_under_construction(const std::filesystem::path& file) {
@@ -149,8 +149,8 @@ bool is_under_construction(const std::filesystem::path& file) {
                      [&](const std::string& start) { return name.starts_with(start); });
 }
 
-// Said only by a binary that was built wrongly, without a file or a kernel; by a machine that does not let a process protect its memory, or start
-// another one; by a run that is at fault itself; and by a library whose model was read well.
+// Messages that no test can provoke: they report a binary built wrongly, without a file or a kernel; a system that does not let a process
+// protect its memory or start another one; a run that breaks its own plan; and a SentencePiece failure on a model that was read well.
 const std::set<std::string> kUnreachable{"a built-in file is missing: ", "memory cannot be closed or opened: ", "no process can be started: ",
                                          "the run did something else than its plan: ", "SentencePiece: "};
 

@@ -1,4 +1,4 @@
-// What holds of every page.
+// Checks that hold for every HTML page that moesh writes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moesh::test {
 
-// Elements that are opened are closed, in order.
+// Every element that is opened is closed, in the right order.
 inline void expect_well_formed(const std::string& page) {
   std::vector<std::string> open;
   const std::string scriptless = page.substr(0, page.find("<script>"));

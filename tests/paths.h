@@ -1,4 +1,4 @@
-// Where the sources and the binary under test are.
+// Locations of the sources and of the binary under test.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The binary as a process of its own, with streams and signals as a test wants them.
+// Runs the binary as a separate process, with the streams and signals that a test wants.
 #pragma once
 
 #include <chrono>
@@ -20,13 +20,13 @@
 
 namespace moesh::test {
 
-// As a shell says it: 128 and the number of the signal that killed it.
+// The exit code as a shell reports it: 128 plus the signal's number if a signal killed the process.
 inline int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
-// The exit code of a line for the shell.
+// Runs a shell command line and returns its exit code.
 inline int shell(const std::string& line) { return code_of(std::system(line.c_str())); }
 
-// Waits for up to a minute, and returns whether it came true.
+// Waits for up to a minute, and returns whether the condition became true.
 inline bool wait_until(const std::function<bool()>& is_true) {
   for (int i = 0; i < 6000; ++i) {
     if (is_true()) return true;
@@ -35,7 +35,7 @@ inline bool wait_until(const std::function<bool()>& is_true) {
   return false;
 }
 
-// The binary in a process group of its own, with its output in files; killed if it still runs when this goes.
+// The binary in a process group of its own, with its output in files. The destructor kills it if it still runs.
 class Process {
  public:
   Process(const std::string& words, const std::string& folder) : out_(folder + "/out"), err_(folder + "/err") {
@@ -81,7 +81,7 @@ class Process {
   pid_t id_ = 0;
 };
 
-// Whether runs of several processes can be tried here.
+// Whether runs of several processes can be tested here.
 inline bool has_mpi() {
   static const bool has = std::filesystem::exists(std::filesystem::path(binary()).parent_path() / "libmoesh_mpi.so") &&
                           shell("command -v mpirun >/dev/null") == 0;
@@ -89,7 +89,7 @@ inline bool has_mpi() {
 }
 inline constexpr const char* kNeedsMpi = "several processes need MPI: install what packages-test.txt lists, and configure the build again";
 
-// The process of that number of a run that writes into this folder; 0 where there is none.
+// The id of the process with this rank in the run that writes into this folder; 0 if there is none.
 inline pid_t process_of(const std::string& folder, int number) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const auto id = parse_integer(entry.path().filename().string());

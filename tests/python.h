@@ -1,4 +1,4 @@
-// The Python in which tests hold what is written against its other readers.
+// The Python interpreter whose libraries read what moesh wrote.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,8 @@
 
 namespace moesh::test {
 
-// The one that MOESH_PYTHON names, or python3; none where it lacks a module of them. `modules`: "torch, transformers".
+// The interpreter that MOESH_PYTHON names, or python3; none if it lacks one of the modules. `modules` is a list such as "torch,
+// transformers".
 inline std::optional<std::string> python_with(const std::string& modules) {
   const char* const named = std::getenv("MOESH_PYTHON");
   std::string python = named == nullptr ? "python3" : named;

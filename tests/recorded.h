@@ -1,4 +1,4 @@
-// Recorded cases: where they lie, what they are called, and tests named after them.
+// Recorded cases: their folders, their names, and tests named after them.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace moesh::test {
 inline const std::filesystem::path kRecordedRuns = source_folder() / "tests/golden/models";
 inline const std::filesystem::path kRecordedLayouts = source_folder() / "tests/golden/layouts";
 
-// A case is a JSON file or a folder. A leading underscore marks what belongs to several.
+// The names of the cases in a folder. A case is a JSON file or a folder; a leading underscore marks files that several cases share.
 inline std::vector<std::string> cases_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -29,7 +29,7 @@ inline std::vector<std::string> cases_in(const std::filesystem::path& folder) {
   return names;
 }
 
-// What a test may be called after.
+// The name as an identifier, as test names require it.
 inline std::string identifier(std::string name) {
   const auto refused = [](unsigned char c) { return std::isalnum(c) == 0; };
   std::replace_if(name.begin(), name.end(), refused, '_');

@@ -1,4 +1,4 @@
-// Keeps the sources as the design has them: folders include only what stands above them, files stay short and say what
+// Keeps the sources in the designed structure: each folder includes only the folders that it may, files stay short, and headers say what
 // they are for.
 #include <algorithm>
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace {
 
 const std::filesystem::path kSources = test::source_folder() / "src";
 
-// A folder that is not listed may not exist; cli may include everything.
+// The folders that each folder may include. A folder that is not listed may not exist; cli may include everything.
 const std::map<std::string, std::set<std::string>>& allowed() {
   static const std::map<std::string, std::set<std::string>> folders{
       {"base", {}},
@@ -69,7 +69,7 @@ std::vector<std::filesystem::path> source_files() {
 
 std::string name_of(const std::filesystem::path& file) { return file.lexically_relative(kSources).string(); }
 
-// Of UTF-8.
+// Counts the characters of a line in UTF-8.
 std::int64_t columns_of(const std::string& line) {
   return std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
@@ -80,7 +80,7 @@ std::vector<std::string> lines_of(const std::filesystem::path& file) {
   return lines;
 }
 
-// Tests, benches and fuzzers too, which not every build makes.
+// Covers tests, benchmarks and fuzzers too, which not every build compiles.
 TEST(Structure, WhatIsIncludedIsThere) {
   const std::filesystem::path root = test::source_folder();
   const std::regex include("^#include \"([^\"]+)\"");
@@ -121,7 +121,7 @@ TEST(Structure, AFolderIncludesOnlyWhatTheDesignAllows) {
   }
 }
 
-// An empty value may lie nowhere, and memcpy takes no null: what has as many bytes as a value has is copied by base/bytes.h.
+// The data of an empty value may be a null pointer, which memcpy does not allow, so whole values are copied only by base/bytes.h.
 TEST(Structure, BytesOfValuesThatMayBeEmptyAreCopiedByOneFunction) {
   const std::regex call(R"(std::memcpy\(([^;]*);)");
   for (const std::filesystem::path& path : source_files()) {
@@ -145,7 +145,7 @@ TEST(Structure, NoLineIsLongerThan140Columns) {
   }
 }
 
-// Two types of one name in one namespace are two definitions of one: the linker keeps the functions of either.
+// Two types of the same name in one namespace break the one-definition rule: the linker keeps the functions of only one of them.
 TEST(Structure, ANameIsThatOfOneTypeInItsNamespace) {
   const std::regex space(R"(namespace ([\w:]+) \{)"), type(R"((?:struct|class|union|enum|enum class) (\w+)(?: final)?(?: : .*)? \{.*)");
   std::map<std::string, std::string> files;
@@ -178,8 +178,8 @@ TEST(Structure, EveryHeaderBeginsWithASentenceOnWhatItIsFor) {
   }
 }
 
-// A header that compiles only after another one would make the order of includes matter: each source file whose header
-// bears its name includes that header first.
+// A header that compiles only after another one would make the order of includes matter, so each source file includes the header of the
+// same name first.
 TEST(Structure, ASourceIncludesItsOwnHeaderFirst) {
   for (const std::filesystem::path& file : source_files()) {
     std::filesystem::path header = file;
@@ -193,7 +193,7 @@ TEST(Structure, ASourceIncludesItsOwnHeaderFirst) {
   }
 }
 
-// With UBSan, GCC 12 evaluates i of `(a ? x : y)[i]` in one of the two only.
+// With UBSan, GCC 12 evaluates the index in `(a ? x : y)[i]` in only one of the two branches.
 TEST(Structure, NoArrayIsChosenWhereItIsIndexed) {
   const std::regex chosen(R"(\([^()]*\?[^()?]*:[^()]*\)\[)");
   for (const std::filesystem::path& file : source_files()) {
@@ -201,7 +201,8 @@ TEST(Structure, NoArrayIsChosenWhereItIsIndexed) {
   }
 }
 
-// "1 row", not "1 rows": what can be one is counted by counted(). Text of a graph and help of keys are none of that kind.
+// It must say "1 row", not "1 rows": counts that can be one are printed by counted(). Printed graphs and the help texts of keys are
+// exempt.
 TEST(Structure, CountsThingsByOneHelper) {
   const std::regex plural(R"(\{[^}"]*\} (rows|tokens|steps|layers|experts)\b(?!/))");
   for (const std::filesystem::path& file : source_files()) {

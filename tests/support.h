@@ -1,4 +1,4 @@
-// What many tests need: errors as text, files that vanish, and sessions opened in process.
+// Helpers for many tests: errors as text, temporary files, and sessions opened in process.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ inline constexpr bool kIsSanitized = true;
 inline constexpr bool kIsSanitized = false;
 #endif
 
-// What the act's error says, or "no error".
+// The message of the error that the act throws, or "no error".
 template <typename Act>
 std::string message_of(Act act) {
   try {
@@ -43,13 +43,14 @@ inline std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-// What a file of these values holds.
+// The bytes of a file that holds these values.
 template <typename T>
 std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// A folder that is gone when the test ends. Its name has no letters by chance: they could spell what a test looks for in a text, as "inf".
+// A folder that is removed when the test ends. Its name contains no random letters, which could spell a text that a test looks for, such
+// as "inf".
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -74,7 +75,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// Goes to another folder while it lives.
+// Changes the working directory while this object lives.
 class WorkingFolder {
  public:
   explicit WorkingFolder(const std::filesystem::path& folder) : before_(std::filesystem::current_path()) {
@@ -88,7 +89,7 @@ class WorkingFolder {
   std::filesystem::path before_;
 };
 
-// Sets an environment variable while it lives.
+// Sets an environment variable while this object lives.
 class Variable {
  public:
   Variable(std::string name, const std::string& value) : name_(std::move(name)) {
@@ -102,7 +103,7 @@ class Variable {
   std::string name_;
 };
 
-// "a=1 b=2" as the words of a command line; runs of blanks and "\\\n" divide.
+// Splits "a=1 b=2" into the words of a command line, at runs of blanks and at "\\\n".
 inline std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> words;
@@ -123,7 +124,7 @@ inline const sharding::LaidTensor& tensor_at(const std::vector<sharding::LaidTen
   throw std::runtime_error("no tensor " + path);
 }
 
-// Where it lies, without axes of size 1: "[fsdp, -]".
+// Its sharding without mesh axes of size 1, such as "[fsdp, -]".
 inline std::string lies(const sharding::Layout& layout, const sharding::LaidTensor& tensor) {
   return sharding::to_string(sharding::without_size_one(tensor.spec, layout.mesh), layout.mesh);
 }

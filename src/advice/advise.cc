@@ -25,15 +25,15 @@ using sharding::Fix;
 using sharding::Gain;
 using sharding::Severity;
 
-constexpr std::size_t kMostTries = 24;   // of a finding
-constexpr std::size_t kMostFixes = 3;    // that are offered
-constexpr double kFaster = 1.02;         // what is worth a warning
-constexpr double kClearlyFaster = 1.05;  // what is worth a remark
+constexpr std::size_t kMostTries = 24;   // tries per finding
+constexpr std::size_t kMostFixes = 3;    // fixes offered per finding
+constexpr double kFaster = 1.02;         // the least speed-up that is worth a warning
+constexpr double kClearlyFaster = 1.05;  // the least speed-up that is worth a remark
 constexpr double kSmaller = 0.9;
 constexpr double kHardlySlower = 0.98;
-constexpr double kFarSlower = 0.5;       // than the best of them
+constexpr double kFarSlower = 0.5;       // the speed relative to the best fix below which a fix is dropped
 
-// A layout with all that is odd about it, before anything is tried.
+// The findings about a layout, before any fix is tried.
 struct Diagnosis {
   mesh::Mesh mesh;
   std::vector<Finding> findings;
@@ -81,7 +81,7 @@ Diagnosis diagnose(const session::Session& session) {
   return made;
 }
 
-using Name = std::pair<std::string, std::string>;  // check and what it is about
+using Name = std::pair<std::string, std::string>;  // a finding's check and what it is about
 
 std::set<Name> errors_of(const Diagnosis& diagnosis) {
   std::set<Name> names;
@@ -96,7 +96,7 @@ class Trials {
   Trials(const std::vector<std::string>& request, const Diagnosis& before, int most)
       : request_(request), before_(before), errors_(errors_of(before)), left_(most) {}
 
-  // The axis to which these keys, which were tried, give devices: between slices, or else within them.
+  // The axis that grows with these keys, which were tried before: the first that grows between slices, otherwise the first within them.
   std::string axis_that_grows(const Keys& keys) {
     const std::vector<mesh::Axis>& from = before_.mesh.axes();
     const std::vector<mesh::Axis>& to = changed(keys)->mesh.axes();
@@ -108,7 +108,7 @@ class Trials {
     return within;
   }
 
-  // Those of the finding's tries that mend it, the fastest first.
+  // The tries that fix the finding, the best first.
   std::vector<Fix> fixes_of(const Finding& finding) {
     std::vector<Fix> fixes;
     for (std::size_t i = 0; i < std::min(kMostTries, finding.tries.size()); ++i) {
@@ -134,7 +134,7 @@ class Trials {
     return place->second;
   }
 
-  // Where no step could be planned before, one that does not fit is no worse.
+  // A change that leads to a step that does not fit is no worse if no step could be planned before.
   bool mends(const Diagnosis& after, const Finding& finding) const {
     for (const Finding& f : after.findings) {
       const Name name{f.check, f.about};
@@ -155,7 +155,7 @@ class Trials {
     return fix;
   }
 
-  // A step that does not fit is not made larger.
+  // Whether a step that fits still fits, and one that does not has not grown.
   bool keeps_fit(const Fix& fix) const {
     return !before_.forecast || fix.peak <= std::max(before_.forecast->memory.peak, fix.usable);
   }
@@ -170,20 +170,20 @@ class Trials {
     return (is_smaller && fix.faster >= kHardlySlower) || (gain == Gain::either && is_faster);
   }
 
-  // Whether a step has as many tokens as before; all devices are there as before.
+  // Whether a step has as many tokens as before, given that the number of devices is the same.
   bool keeps_batch(const Fix& fix) const {
     if (!before_.forecast || fix.faster == 0) return true;
     return std::abs(fix.faster * fix.seconds / before_.forecast->seconds - 1) < 0.01;
   }
 
-  // Speeds that differ by less than a hundredth count as equal: then the likelier try stays first.
+  // Speeds that differ by less than a hundredth count as equal, so that the likelier try stays first.
   static double rank_of(const Fix& fix) {
     const double speed = fix.faster > 0 ? fix.faster : fix.seconds > 0 ? 1 / fix.seconds : 0;
     return speed > 0 ? std::round(std::log(speed) / std::log(1.01)) : -std::numeric_limits<double>::infinity();
   }
 
-  // What fits before what does not, what keeps the batch before what does not; then the fastest. Of those that come to the same
-  // the first; none that is far slower than the best.
+  // Sorts by whether a fix fits, then by whether it keeps the batch, then by speed. Of fixes with equal results only the first is kept,
+  // and none that is far slower than the best.
   void keep_best(std::vector<Fix>& fixes) const {
     const auto fits = [](const Fix& fix) { return fix.peak > 0 && fix.peak <= fix.usable; };
     std::stable_sort(fixes.begin(), fixes.end(), [&](const Fix& a, const Fix& b) {
@@ -199,11 +199,11 @@ class Trials {
   const std::vector<std::string>& request_;
   const Diagnosis& before_;
   std::set<Name> errors_;
-  int left_;  // of the trials
+  int left_;  // trials left
   std::map<std::string, std::optional<Diagnosis>> tried_;
 };
 
-// What makes a step fit is searched for, in kinds of changes.
+// The fixes of a step that does not fit are not among its tries, but searched for by kinds of changes.
 void add_remedies(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast,
                   Finding& finding) {
   const Remedies remedies = remedies_of(request, session, forecast);

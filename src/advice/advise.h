@@ -1,4 +1,4 @@
-// What is odd about a request, all told: its layout, the memory and the time of its step; with changes that were found to mend it.
+// All findings about a request: its layout, and the memory and time of its step; with changes that were found to fix them.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,11 @@ namespace moesh::advice {
 
 struct Advice {
   std::vector<sharding::Finding> findings;
-  std::optional<forecast::Forecast> forecast;  // where a step could be planned
+  std::optional<forecast::Forecast> forecast;  // if a step could be planned
 };
 
-// `session` is the request's, opened with what does not divide reported. Each change that is offered was made: it ends its finding,
-// adds no error, and where the finding is one of speed or memory it makes the step faster or smaller. A finding of that kind that no
-// change helps is left out.
+// `session` is the request's, opened with Evenness::reported. Each change that is offered was tried: it removes its finding, adds no error,
+// and, if the finding is about speed or memory, makes the step faster or smaller. A finding of that kind is left out if no change helps.
 Advice advise(const std::vector<std::string>& request, const session::Session& session);
 
 }  // namespace moesh::advice

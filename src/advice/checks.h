@@ -1,4 +1,4 @@
-// What is odd about a step that was planned: what devices repeat, and what crosses slow links.
+// Checks of a planned step: for work and memory that devices repeat, and for traffic over slow links.
 #pragma once
 
 #include <vector>
@@ -14,22 +14,22 @@ struct StepView {
   const PlannedStep& step;
 };
 
-// Of an axis: what the devices along it do alike.
+// What all devices along an axis compute and hold alike.
 struct Repeated {
   mesh::AxisIndex axis = 0;
-  double flops = 0;            // the share of a device's products and attention
-  std::int64_t state = 0;      // bytes of parameters and moments
-  std::int64_t activations = 0;  // bytes of saved activations at the peak
-  std::vector<std::pair<std::string, double>> ops;  // of the flops, by path, the largest first
+  double flops = 0;                                 // the share of a device's FLOPs in products and attention
+  std::int64_t state = 0;                           // bytes of parameters and moments
+  std::int64_t activations = 0;                     // bytes of saved activations at the peak
+  std::vector<std::pair<std::string, double>> ops;  // the share of FLOPs by path, the largest first
 };
 
-// Of each axis larger than one.
+// One entry per axis larger than one.
 std::vector<Repeated> repeated_along(const StepView& view);
 
-// Work and activations that are repeated along an axis, and parameters and moments where they are a large part of the memory.
+// Finds work and activations that are repeated along an axis, and parameters and moments if they are a large part of the memory.
 void find_repeated(const StepView& view, const std::vector<std::string>& sets, std::vector<sharding::Finding>& findings);
 
-// Axes whose devices stand in several slices or nodes, and exchange something in every layer.
+// Finds axes that span several slices or nodes and carry traffic in every layer for which kernels wait.
 void find_slow_links(const StepView& view, std::vector<sharding::Finding>& findings);
 
 }  // namespace moesh::advice

@@ -20,10 +20,10 @@ bool has_use(const session::Session& session, const std::string& axis) {
   return is_named(session.layout.rules, axis) && (axis != "expert" || session.shape.is_moe());
 }
 
-// States that differ by less than a tenth, as by what norms take, count as equal.
+// States that differ by less than a tenth, such as by the weights of norms, count as equal.
 std::int64_t rank_of_state(std::int64_t bytes) { return std::llround(std::log(static_cast<double>(bytes)) / std::log(1.1)); }
 
-// How far tensor and context are from what the request gives them.
+// How far the sizes of tensor and context are from those in the request, as powers of two.
 double change_of(const mesh::Mesh& from, const mesh::Mesh& to) {
   double change = 0;
   for (const char* axis : {"tensor", "context"})
@@ -31,7 +31,7 @@ double change_of(const mesh::Mesh& from, const mesh::Mesh& to) {
   return change;
 }
 
-// Goes through all sizes of the axes at one level, others staying as they are.
+// Enumerates the possible sizes of the axes at one level (within or between slices); those at the other level stay as they are.
 class Division {
  public:
   Division(const session::Session& session, const Freedom& freedom, mesh::Level level)

@@ -1,4 +1,4 @@
-// The ways to divide devices among the axes of a mesh, by the state that a device then holds.
+// The ways to divide devices among the axes of a mesh, sorted by the state that each device then holds.
 #pragma once
 
 #include <optional>
@@ -11,24 +11,24 @@ namespace moesh::advice {
 
 struct Factoring {
   mesh::Mesh mesh;
-  std::int64_t state_bytes = 0;  // parameters and moments of a device
+  std::int64_t state_bytes = 0;  // parameters and moments per device
 };
 
-// Which axes may have other sizes than those of a request.
+// The axes that may have other sizes than in a request.
 struct Freedom {
-  std::vector<std::string> growing{"fsdp", "expert", "tensor", "context"};  // get devices, where the rules use them
-  std::vector<std::string> growing_between{};                               // get slices; empty: the slices stay where they are
-  std::vector<std::string> fixed{"ici_pipeline_parallelism"};               // keys; all other axes only give devices up
+  std::vector<std::string> growing{"fsdp", "expert", "tensor", "context"};  // may get devices, if the rules use them
+  std::vector<std::string> growing_between{};                               // may get slices; empty: the slices stay where they are
+  std::vector<std::string> fixed{"ici_pipeline_parallelism"};               // keys whose sizes stay; other axes may only give up devices
 };
 
-// Other meshes of as many devices, over which all parameters lie evenly; the least state first, and of those with as much the least
-// change to what tensor and context have.
+// Other meshes with the same number of devices over which all parameters and moments divide evenly: those with the least state first, and
+// if that is about equal, those that change the sizes of tensor and context the least.
 std::vector<Factoring> factorings(const session::Session& session, const Freedom& freedom = {});
 
-// The same of one mesh that has the session's axes; nothing where a parameter does not lie evenly.
+// The state bytes per device on one mesh that has the session's axes; nothing if a parameter or moment does not divide evenly.
 std::optional<std::int64_t> state_on(const session::Session& session, const mesh::Mesh& mesh);
 
-// Whether so many rows lie evenly.
+// Whether a batch of so many rows divides evenly.
 bool takes_rows(const sharding::Layout& layout, const mesh::Mesh& mesh, std::int64_t rows);
 
 }  // namespace moesh::advice

@@ -20,7 +20,7 @@ namespace {
 
 using forecast::Component;
 
-// What a change is of; of each kind one is offered.
+// The kind of a change; the best change of each kind is offered.
 enum class Kind : std::uint8_t { scan, remat, chunks, rules, axes, moments, host, together, passes, batch, machine };
 
 struct Tried {
@@ -28,13 +28,13 @@ struct Tried {
   Offer offer;
 };
 
-constexpr std::size_t kMostFactorings = 16;  // that are planned: those with the least state
+constexpr std::size_t kMostFactorings = 16;  // factorings that are planned, those with the least state
 constexpr std::size_t kMostOffers = 5;
 constexpr std::int64_t kMostTimesLarger = 64;
-constexpr std::int64_t kMostParts = 16;  // of a batch
-constexpr int kMostMachines = 2;         // that are looked for: the smallest, and the next where it is clearly faster
+constexpr std::int64_t kMostParts = 16;  // parts of a batch
+constexpr int kMostMachines = 2;         // machines that are looked for: the smallest that fits, and the next if it is clearly faster
 constexpr double kFasterFit = 1.2;
-constexpr int kTrialsOfLayouts = 40;  // with fewer left batches go first
+constexpr int kTrialsOfLayouts = 40;  // if fewer trials are left, batches are tried before layouts
 
 class Search {
  public:
@@ -56,7 +56,7 @@ class Search {
   }
 
  private:
-  // Nothing where it cannot be planned: no such machine, or a batch that its axes do not divide.
+  // Nothing if no trial is left or the change cannot be planned, as when the machine does not exist or the axes do not divide the batch.
   std::optional<Offer> attempt(Kind kind, const Keys& keys) {
     if (left_-- <= 0) return std::nullopt;
     const std::optional<Planned> planned = try_keys(request_, keys);
@@ -91,7 +91,7 @@ class Search {
     try_host();
   }
 
-  // Where it is known how fast the host's memory is reached.
+  // Offloading is tried only if it is known how fast the host's memory is reached.
   void try_host() {
     if (!session_.target.chip.host_bytes_per_second) return;
     if (!settings_.boolean("optimizer_memory_host_offload")) attempt(Kind::host, {"optimizer_memory_host_offload=true"});
@@ -109,7 +109,7 @@ class Search {
     return std::any_of(tried_.begin(), tried_.end(), [](const Tried& tried) { return tried.offer.fits(); });
   }
 
-  // The changes of each kind that save the most, one after the other, as long as they go on saving.
+  // Adds the changes that save the most of each kind, one after the other, and keeps those that save more, until the step fits.
   void try_together() {
     std::vector<Offer> best;
     for (const Kind kind : {Kind::scan, Kind::axes, Kind::rules, Kind::remat, Kind::chunks, Kind::moments, Kind::host}) {
@@ -137,7 +137,7 @@ class Search {
     }
   }
 
-  // The same batch in more passes, and smaller ones.
+  // Tries the same batch in more passes, and smaller batches.
   void try_batches() {
     bool smaller_fits = false;
     for (const std::int64_t parts : parts_of_batch()) {
@@ -157,7 +157,8 @@ class Search {
     try_shared_rows();
   }
 
-  // Rows of a pass on a device, divided: a whole number by what divides it.
+  // The parts into which the rows of a device in one pass may be divided: divisors of a whole number of rows, powers of two where parts
+  // are less than a row.
   std::vector<std::int64_t> parts_of_batch() const {
     const double batch = settings_.real("per_device_batch_size");
     std::vector<std::int64_t> parts;
@@ -174,7 +175,7 @@ class Search {
             fmt::format("gradient_accumulation_steps={}", settings_.integer("gradient_accumulation_steps") * parts)};
   }
 
-  // Machines of the same kind with more devices, over which parameters are spread; then more slices of this one.
+  // Tries machines of the same kind with more devices, over which parameters are sharded; if none fits, more slices of this one.
   void try_machines() {
     const std::string& name = session_.target.name;
     const std::size_t number = name.find_last_not_of("0123456789") + 1;
@@ -194,7 +195,8 @@ class Search {
     }
   }
 
-  // As it is; then with what saves memory on this machine; then with the batch in parts.
+  // Tries the machine with nothing else changed; then with full rematerialisation; then with the batch in parts; then with devices that
+  // share rows.
   bool try_machine(const Keys& keys) {
     const auto fits = [&](const Keys& more) {
       const std::optional<Offer> made = attempt(Kind::machine, joined(keys, more));
@@ -209,7 +211,8 @@ class Search {
     return fits_with_split_activations(keys, fits);
   }
 
-  // Where a device's tokens are what is too much, devices are taken from fsdp, with as many rows or with a part of them.
+  // If the tokens of a device take too much memory, moves devices from fsdp to axes that split activations, with as many rows per device
+  // as before or with a part of them.
   template <typename Fits>
   bool fits_with_split_activations(const Keys& machine, const Fits& fits) {
     const std::optional<Planned> planned = try_keys(request_, machine);
@@ -222,10 +225,10 @@ class Search {
 
   struct Split {
     Keys keys;
-    std::int64_t parts = 1;  // of what a device had
+    std::int64_t parts = 1;  // by which the devices along fsdp are divided
   };
 
-  // Devices of fsdp that share rows instead: along the model, or along the sequence.
+  // The ways to move devices from fsdp to axes along which they share rows: tensor, along the model, or context, along the sequence.
   static std::vector<Split> splits_of(const mesh::Mesh& mesh) {
     std::vector<Split> splits;
     const auto fsdp = mesh.find("fsdp");
@@ -242,7 +245,7 @@ class Search {
     return splits;
   }
 
-  // A row for several devices, where one for each is too much.
+  // Tries one row for several devices, if a row for each is too much.
   void try_shared_rows() {
     for (const Split& split : splits_of(session_.mesh)) {
       const Keys passes = joined(split.keys, in_passes(split.parts));
@@ -252,7 +255,7 @@ class Search {
     }
   }
 
-  // So many times the devices along fsdp; open sizes of other axes are closed.
+  // The keys that multiply the devices along fsdp. Sizes of other axes that the request leaves open are fixed at what they are.
   Keys spread_over(std::int64_t times) const {
     Keys keys;
     bool is_open = false;
@@ -270,7 +273,7 @@ class Search {
     return keys;
   }
 
-  // Those that keep devices and tokens first.
+  // Ranks offers: those that keep devices and tokens first, then those with fewer tokens, then those with more devices.
   int price_of(const Offer& offer) const {
     if (offer.devices > session_.mesh.devices()) return 2;
     return offer.tokens < tokens() ? 1 : 0;
@@ -323,11 +326,11 @@ class Search {
   const std::vector<std::string>& request_;
   const session::Session& session_;
   const config::Settings& settings_;
-  std::int64_t least_;  // at the peak, of the request as it is
+  std::int64_t least_;  // peak bytes of the request as it is
   std::vector<Tried> tried_;
   Keys together_;
   int machines_that_fit_ = 0;
-  int left_ = 0;  // of the trials
+  int left_ = 0;  // trials left
 };
 
 }  // namespace

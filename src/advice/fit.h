@@ -9,26 +9,27 @@
 
 namespace moesh::advice {
 
-// Whether the target was asked for. The devices that a machine plays share its memory, so that a step fits no one of them.
+// Whether the request names a target. Otherwise its devices are virtual ones that share the memory of this machine, so the question whether
+// a step fits one of them does not arise.
 bool has_target(const session::Session& session);
 
-// "state 65.2 GiB, gradients 21.7 GiB, saved activations 3.00 GiB, ...": of what the peak is made, in the order in which it can be
-// helped.
+// The parts of the peak, in the order in which something can be done about them: "state 65.2 GiB, gradients 21.7 GiB, saved activations
+// 3.00 GiB, ...".
 std::string memory_words(const forecast::Memory& memory);
 
-// A sentence on the memory that a step takes and what is there, with its time where it fits.
+// A sentence on the memory that a step takes and that is available, with the step's time if it fits.
 std::string fit_words(const session::Session& session, const forecast::Forecast& forecast);
-// The same, planned for it; where no step can be planned, why.
+// The same for a step that is planned for this purpose. If that cannot be done, or would take long, the sentence says so.
 std::string fit_words(const session::Session& session);
 
-// A change of a request, as the planner says that it goes.
+// A change of a request, with the planner's figures for it.
 struct Offer {
   Keys keys;
   std::int64_t devices = 1;
-  std::int64_t tokens = 0;  // of a step
+  std::int64_t tokens = 0;  // per step
   std::int64_t peak = 0;
   std::int64_t usable = 0;
-  double seconds = 0;  // of a step
+  double seconds = 0;  // per step
   double tokens_per_second_per_device = 0;
 
   bool fits() const { return peak <= usable; }
@@ -39,19 +40,19 @@ std::string speed_words(const Offer& offer);  // "12,345" tokens/s a device
 
 // What was tried for a step that does not fit.
 struct Remedies {
-  std::vector<Offer> offers;     // that fit; first those that keep devices and tokens, of each the fastest
-  std::optional<Offer> nearest;  // the smallest on as many devices, where none of them fits; none where all are larger
-  bool fits_here = false;        // on as many devices
+  std::vector<Offer> offers;     // the best of each kind that fits; those that keep devices and tokens come first
+  std::optional<Offer> nearest;  // the smallest on as many devices, if none of these fits; nothing if all are larger than the request's
+  bool fits_here = false;        // whether an offer fits on as many devices
   int tried = 0;
 };
 
-// Rules, remat policies, chunks, axis sizes, batches and machines, and the best of them together. `step` is what the request takes.
+// Tries rules, remat policies, chunks, axis sizes, batches and machines, and the best of them together. `forecast`: the request's.
 Remedies remedies_of(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast);
 
-// What came nearest where nothing fits on as many devices.
+// The change that comes nearest if nothing fits on as many devices.
 std::string nearest_words(const Remedies& remedies);
 
-// A table of the offers, or what came nearest.
+// A table of the offers, and what comes nearest if nothing fits on as many devices.
 std::string to_text(const Remedies& remedies, int width);
 
 }  // namespace moesh::advice

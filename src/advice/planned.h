@@ -1,4 +1,4 @@
-// A request planned as a training step, and what that step will take.
+// Plans a request as a training step, and forecasts what that step takes.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct PlannedStep {
   forecast::Forecast forecast;
 };
 
-// Refuses what can be laid out, but not run.
+// Refuses a session that can be laid out but not run.
 PlannedStep plan_step(const session::Session& session);
 
 struct Planned {
@@ -30,17 +30,17 @@ struct Planned {
 
 Planned plan_step(const std::vector<std::string>& request);
 
-// How many changes of a request are tried at most: planning takes longer the more a model's graph has, as where each layer stands
-// in it. So many that all are tried where layers are scanned.
+// The most changes of a request that are tried. Planning takes longer the more nodes a model's graph has, as with layers that are not
+// scanned. If layers are scanned, the number is large enough to try all changes.
 int most_trials(const session::Session& session);
 
-// The rule sets that come with moesh, without those of pipelines, which are not run.
+// The rule sets that come with moesh, except those for pipelines, which are not run.
 std::vector<std::string> rule_sets_to_try();
 
-// Whether a step is planned in a moment.
+// Whether the graph is small enough for a step to be planned in a moment.
 bool plans_at_once(const session::Session& session);
 
-// The request with these keys besides, planned; nothing where it is refused. Nothing is told of it.
+// Plans the request with these keys added; nothing if it is refused. No notices are logged.
 std::optional<Planned> try_keys(const std::vector<std::string>& request, const Keys& keys);
 
 }  // namespace moesh::advice

@@ -19,8 +19,8 @@ using sharding::holds;
 using sharding::Severity;
 
 constexpr double kFlopsWorthSaying = 0.1;
-constexpr double kMemoryWorthSaying = 0.1;   // of what a device has
-constexpr double kStateWorthSaying = 0.25;   // of what a device has
+constexpr double kMemoryWorthSaying = 0.1;   // the share of a device's usable memory
+constexpr double kStateWorthSaying = 0.25;   // the share of a device's usable memory
 constexpr std::size_t kMostOps = 5;
 
 sharding::AxisList axes_of(const plan::Plan& plan, const plan::Instruction& instruction) {
@@ -35,7 +35,7 @@ sharding::AxisList axes_of(const plan::Plan& plan, const plan::Instruction& inst
 struct Op {
   std::string path;
   double flops = 0;
-  sharding::AxisList axes;  // along which devices do different ones
+  sharding::AxisList axes;  // along which devices compute different parts
 };
 
 std::vector<Op> ops_of(const StepView& view) {
@@ -85,7 +85,7 @@ bool lays_activations_on(const sharding::Layout& layout, AxisIndex axis) {
                      [&](const sharding::LaidTensor& tensor) { return holds(sharding::distinct_axes(tensor.spec), axis); });
 }
 
-// The labels whose rules lay something of the model on the axis.
+// The labels whose rules shard a tensor of the model over the axis.
 std::string labels_on(const sharding::Layout& layout, AxisIndex axis) {
   std::set<std::string> labels;
   for (const sharding::LaidTensor* tensor : sharding::all_tensors(layout)) {
@@ -129,12 +129,12 @@ void find_repeated_work(const StepView& view, const Repeated& repeated, const st
   findings.push_back(std::move(f));
 }
 
-// Plain data parallelism is no fault, but where state is what fills the memory there are others.
+// Plain data parallelism is no fault, but if state fills much of the memory, other layouts may do better.
 void find_repeated_state(const StepView& view, const Repeated& repeated, std::vector<Finding>& findings) {
   const mesh::Mesh& mesh = view.session.mesh;
   const mesh::Axis& axis = mesh.axis(repeated.axis);
   const auto usable = static_cast<double>(view.step.forecast.usable_memory);
-  const bool is_told = !view.step.forecast.fits();  // with what makes it fit
+  const bool is_told = !view.step.forecast.fits();  // by the finding that the step does not fit, with what makes it fit
   if (is_told || static_cast<double>(repeated.state) < kStateWorthSaying * usable) return;
   Finding f{Severity::info, "repeated-state", axis.name,
             fmt::format("the {} devices along {} have the same {} of parameters and moments each", axis.size(), axis.name,

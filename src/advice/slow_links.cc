@@ -5,6 +5,7 @@
 
 #include "advice/checks.h"
 #include "base/text.h"
+#include "cost/collective.h"
 #include "cost/network.h"
 #include "forecast/report.h"
 
@@ -15,15 +16,16 @@ using mesh::AxisIndex;
 using sharding::Finding;
 using sharding::Severity;
 
-constexpr double kTimeWorthSaying = 0.05;  // of a step, that kernels wait
+constexpr double kTimeWorthSaying = 0.05;  // the share of a step that kernels wait
 
 // What the devices along an axis exchange in loops over layers.
 struct Traffic {
-  forecast::SentTotal total;
+  double far_bytes = 0;  // sent by a device over the slow link
+  double exposed = 0;    // seconds that kernels wait
   std::set<std::string> causes;
 };
 
-// The kind of the farthest link between the devices along the axis; null where they reach each other within a slice or a node.
+// The farthest link between the devices along the axis; null if they reach each other within a slice or a node.
 const mesh::Link* far_link(const cost::Network& network, AxisIndex axis) {
   for (const cost::Level& level : network.group({axis})) {
     const mesh::Link& link = network.target().chip.links[level.link];
@@ -32,12 +34,15 @@ const mesh::Link* far_link(const cost::Network& network, AxisIndex axis) {
   return nullptr;
 }
 
-Traffic traffic_of(const StepView& view, AxisIndex axis) {
+Traffic traffic_of(const StepView& view, const cost::Network& network, AxisIndex axis) {
   Traffic traffic;
   const std::int64_t once = view.step.program.microbatches;
   for (const forecast::Sent& sent : view.step.forecast.collectives) {
     if (sent.what.runs <= once || !sharding::holds(sent.what.axes, axis)) continue;
-    traffic.total.add(sent);
+    traffic.far_bytes += static_cast<double>(sent.what.runs) * cost::far_wire_bytes(sent.what.kind,
+                                                                                    static_cast<double>(sent.what.operand_bytes),
+                                                                                    network.group(sent.what.axes));
+    traffic.exposed += sent.exposed;
     traffic.causes.insert(sent.kind);
   }
   return traffic;
@@ -45,7 +50,8 @@ Traffic traffic_of(const StepView& view, AxisIndex axis) {
 
 using Axes = std::vector<mesh::Axis>;
 
-// The axis within slices, and another one between them; and within them the other way round, where its size is to stay.
+// Tries to put the axis `from` within slices and `to` between them; and the same with devices within slices moved the other way, so that
+// both axes keep their sizes.
 void exchange_slices(const mesh::Mesh& mesh, AxisIndex from, AxisIndex to, std::vector<Keys>& tries) {
   const std::int64_t slices = mesh.axis(from).dcn;
   if (from == to || slices == 1) return;
@@ -88,14 +94,14 @@ void find_slow_links(const StepView& view, std::vector<Finding>& findings) {
     const mesh::Axis& axis = mesh.axis(index);
     const mesh::Link* link = axis.size() == 1 ? nullptr : far_link(network, index);
     if (link == nullptr) continue;
-    const Traffic traffic = traffic_of(view, index);
-    if (traffic.total.exposed < kTimeWorthSaying * view.step.forecast.seconds) continue;
+    const Traffic traffic = traffic_of(view, network, index);
+    if (traffic.exposed < kTimeWorthSaying * view.step.forecast.seconds) continue;
     Finding f{Severity::warning, "slow-link", axis.name,
               fmt::format("axis {} lies across {} ({}) and carries traffic in every layer", axis.name,
                           axis.dcn > 1 ? "slices" : "nodes", link->kind),
               fmt::format("mesh axis {}={}: {}", axis.name, axis.size(), join({traffic.causes.begin(), traffic.causes.end()}, ", ")),
-              fmt::format("a device sends {} over it in a step; kernels wait {} of {} for that", human_bytes(traffic.total.wire_bytes),
-                          forecast::seconds_words(traffic.total.exposed), forecast::seconds_words(view.step.forecast.seconds))};
+              fmt::format("a device sends {} over {} in a step; kernels wait {} of {} for the axis", human_bytes(traffic.far_bytes),
+                          link->kind, forecast::seconds_words(traffic.exposed), forecast::seconds_words(view.step.forecast.seconds))};
     f.tries = ways_to_stay_near(view.session, index);
     f.gain = sharding::Gain::speed;
     findings.push_back(std::move(f));

@@ -15,7 +15,8 @@ inline RandomKey draw_key(const View& key) {
   return {static_cast<std::uint32_t>(key.as<std::int32_t>()[0]), static_cast<std::uint32_t>(key.as<std::int32_t>()[1])};
 }
 
-// Gumbel noise: the k experts with the largest scores are k draws without replacement.
+// The log of an expert's weight, (expert + 1)^-skew, plus Gumbel noise: the k experts with the largest scores are k draws without
+// replacement.
 inline float random_score(RandomKey key, std::int64_t token, std::int64_t expert, const graph::DrawOf& of) {
   const double uniform = random_uniform(key, static_cast<std::uint64_t>(token * of.experts + expert));
   return static_cast<float>(-std::log(-std::log(uniform)) - of.skew * std::log(static_cast<double>(expert + 1)));

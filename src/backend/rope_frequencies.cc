@@ -32,7 +32,7 @@ double yarn(double frequency, double pair, const graph::RopeOf& of, double dim) 
   return frequency / of.factor * ramp + frequency * (1 - ramp);
 }
 
-// Llama 3.1's published rule: the same with a ramp between two bounds, unless the bounds are equal.
+// Llama 3.1's published rule: the same, with the ramp between two given bounds; equal bounds leave no ramp.
 double llama3(double frequency, const graph::RopeOf& of) {
   const double turns = static_cast<double>(of.original_max_positions) * frequency / (2 * std::numbers::pi);
   if (turns > of.high_freq_factor) return frequency;

@@ -26,9 +26,8 @@ struct UpdateNumbers {
   }
 };
 
-// For a step whose update is not applied: each result is a bit-for-bit copy of the operand whose index stands for it in `operands`. A
-// result may share memory with any operand, even with that of another result, so a piece of all operands is read before any of it is
-// written.
+// For a step whose update is not applied: result i is a bit-for-bit copy of the operand with index operands[i]. A result may share memory
+// with any operand, even with that of another result, so a piece of all operands is read before any of it is written.
 template <std::size_t Kept>
 void keep(const KernelCall& call, const std::array<std::size_t, Kept>& operands) {
   constexpr std::int64_t kPiece = 1024;  // elements

@@ -55,8 +55,8 @@ struct Blocks {
 
 // The blocks left in a thread's share. Its owner takes blocks from the front and other threads take them from the end. Until the owner has
 // begun, other threads take from the front too, as it may never begin: in a call from inside a task, other threads mostly have tasks of
-// their own. Each takes a run of blocks: if threads alternate in memory block by block, the hardware prefetches for one thread what others
-// are to read, and going along a run is faster by half. Runs get shorter, so that threads end together.
+// their own. Each takes a run of consecutive blocks: if threads took alternate blocks, the hardware would prefetch for one what another is
+// to read; a run is faster by half. Runs get shorter, so that threads end together.
 class alignas(64) Share {
  public:
   void set(Blocks all) { left_.store(all, std::memory_order_relaxed); }

@@ -33,8 +33,8 @@ inline const Json& child(const Json& object, const char* key, const std::string&
   return object[key];
 }
 
-// Whether a value may be read as T. The JSON library makes an integer of any number or boolean; here an integer, and each element of a list
-// of integers, must be a whole number that fits.
+// Whether a value may be read as T. The JSON library converts any number or boolean to an integer; here an integer, and each element of a
+// list of integers, must be a whole number that fits.
 template <typename T>
 bool holds(const Json& value, std::type_identity<T>) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {

@@ -12,7 +12,7 @@ struct FreeMemory {
 };
 
 // How much may be taken before the kernel kills the process: the machine's available memory, or less under the limits of the control groups
-// that this process belongs to. If nothing is known, no bytes and no name. `root`: the folder that /proc and /sys are in.
+// that this process belongs to. If nothing is known, `bytes` is 0 and `where` is empty. `root`: the folder that /proc and /sys are in.
 FreeMemory free_memory(const std::string& root = "");
 
 std::int64_t resident_memory();  // of this process, in bytes

@@ -1,4 +1,4 @@
-// The three standard streams, which may have been closed, filled or broken by whoever started the process.
+// The three standard streams, which the caller of the program may have closed, filled or broken.
 #pragma once
 
 #include <string_view>

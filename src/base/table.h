@@ -16,7 +16,7 @@ enum class Room {
 
 struct Column {
   std::string title;
-  bool right = false;  // numbers
+  bool right = false;  // aligned to the right, for numbers
   Room room = Room::none;
   int spare = 0;  // the column is left out if cutting is not enough, the largest number first; 0: never
 };

@@ -43,12 +43,12 @@ constexpr std::string_view kBenchExamples[] = {
 };
 
 struct Measured {
-  double seconds = 0;  // of the step in the middle
+  double seconds = 0;  // duration of the median step
   double tokens = 0;
   double model_flops = 0;
   std::vector<measure::KindTime> times;
   measure::MachineRates rates;
-  std::optional<double> predicted;  // seconds, for a machine that was measured
+  std::optional<double> predicted;  // predicted seconds, if the target is a measured machine
 };
 
 Measured measure_step(const session::Session& session, int threads, bool by_instruction) {

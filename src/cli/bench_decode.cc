@@ -29,16 +29,17 @@ constexpr std::int64_t kUntimedSteps = 2;  // the first steps touch their memory
 
 struct MeasuredDecode {
   std::int64_t rows = 0;
-  std::int64_t new_tokens = 0;  // of a row in a step: those of a prompt, or one
-  double seconds = 0;           // of the step in the middle
-  double weights = 0;  // bytes that a step reads
+  std::int64_t new_tokens = 0;  // new tokens per row in a step: the prompt's length, or one
+  double seconds = 0;           // duration of the median step
+  double weights = 0;  // bytes of weights that a step reads
   std::vector<measure::KindTime> times;
   measure::MachineRates rates;
 
   double tokens_per_second() const { return static_cast<double>(rows * new_tokens) / seconds; }
 };
 
-// Of the experts those that are expected to have a token, of the embedding the tokens' rows.
+// Expected bytes of weights that a step reads: of the experts only those that receive a token, of an untied embedding only the tokens'
+// rows.
 double weights_read(const graph::Graph& graph, const config::ModelShape& shape, std::int64_t tokens) {
   const double experts = static_cast<double>(std::max<std::int64_t>(1, shape.moe.experts));
   const double of_a_token = static_cast<double>(shape.moe.experts_per_token) / experts;
@@ -56,7 +57,7 @@ double weights_read(const graph::Graph& graph, const config::ModelShape& shape, 
   return bytes;
 }
 
-// `count` of each row, from a position on.
+// `count` tokens per row, at positions from `first` on.
 decode::NewTokens tokens_from(std::int64_t first, std::int64_t count, std::int64_t rows, std::int64_t vocabulary) {
   decode::NewTokens tokens;
   for (std::int64_t row = 0; row < rows; ++row) {

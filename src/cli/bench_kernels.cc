@@ -22,7 +22,7 @@ namespace {
 using measure::KernelTime;
 using measure::MachineRates;
 
-// What part of what it could reach at most.
+// The fraction of the machine's peak, in FLOP/s or in memory bandwidth, that the kernel reaches: the larger of the two.
 double share_of(const KernelTime& of, const MachineRates& rates) {
   const double products = of.work.flops / rates.of(of.work.dtype).large, memory = of.work.bytes / rates.stream;
   return std::max(products, memory) / of.seconds;

@@ -45,7 +45,7 @@ std::string mesh_words(const store::About& about) {
 
 std::int64_t bytes_of(const store::Tensor& tensor) { return elements(tensor.shape) * size_of(tensor.dtype); }
 
-// Of its chunks' hashes: equal ones are equal tensors where they were cut alike.
+// A hash over the hashes of the tensor's chunks. It tells whether two tensors are equal if both were cut into the same chunks.
 std::string hash_words(const store::Tensor& tensor) {
   std::string all;
   for (const store::Piece& piece : tensor.pieces) {
@@ -54,7 +54,7 @@ std::string hash_words(const store::Tensor& tensor) {
   return store::hash_text(store::hash_of(all));
 }
 
-// The paths that a command line names behind its first word.
+// The paths that a command line names after its first word.
 std::vector<std::string> paths(const Arguments& arguments, std::size_t least, std::size_t most) {
   if (!arguments.request().empty()) {
     refuse(fmt::format("'{}' is no path", shorten(arguments.request().front(), 80)), "the command line", "moesh checkpoint --help");
@@ -160,13 +160,13 @@ int check(const Arguments& arguments) {
 }
 
 struct Distance {
-  double most = 0;       // of an element
-  double difference = 0, size = 0;  // sums of squares
+  double most = 0;       // largest difference of an element
+  double difference = 0, size = 0;  // sums of squares of the differences and of the elements of A
 
   double relative() const { return size > 0 ? std::sqrt(difference / size) : std::sqrt(difference); }
 };
 
-// The same tensor of two checkpoints, a chunk at a time.
+// Compares one tensor of two checkpoints, a chunk at a time.
 Distance distance(store::Checkpoint& a, store::Checkpoint& b, const std::string& name, backend::Workers& workers) {
   const store::Tensor& of = a.index().tensors.at(name);
   Distance distance;

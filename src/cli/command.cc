@@ -25,21 +25,21 @@ const std::array kCommands{&kShardings, &kWhy,     &kLint,   &kCompile, &kSearch
 constexpr std::string_view kIntroduction =
     "moesh: a layout is data. Tells where every tensor of a model lies over a device mesh, why, and what it costs.\n";
 
-constexpr int kPage = 120;  // columns of help that is not shown on a terminal
+constexpr int kPage = 120;  // columns of help when the output is not a terminal
 
 const Option* find_option(std::span<const Option> options, std::string_view name) {
   const auto found = std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
   return found == options.end() ? nullptr : &*found;
 }
 
-// "steps" of "--steps", "ici_fsdp_parallelism" of "-ici-fsdp-parallelism".
+// "--steps" becomes "steps", "-ici-fsdp-parallelism" becomes "ici_fsdp_parallelism".
 std::string key_of(std::string name) {
   name.erase(0, name.find_first_not_of('-'));
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-// "--steps=3", "--steps 3", "-per-device-batch-size=1": a key as other programs spell options.
+// Refuses a key that is written like an option of other programs: "--steps=3", "--steps 3", "-per-device-batch-size=1".
 void refuse_key_with_dashes(const std::string& word, const std::string& after) {
   const std::size_t equals = word.find('=');
   const std::string name = key_of(word.substr(0, equals));
@@ -72,7 +72,7 @@ const Command& known_command(const std::string& name) {
          close.empty() ? "`moesh --help` lists the commands" : "moesh " + close.front());
 }
 
-constexpr std::string_view kNoMoreOptions = "--";  // what follows are words, whatever they begin with
+constexpr std::string_view kNoMoreOptions = "--";  // words after it are not options, whatever they begin with
 
 bool asks_for_help(const std::string& word) { return word == "--help" || word == "-h"; }
 

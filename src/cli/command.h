@@ -1,4 +1,4 @@
-// One table of commands, and how a command line is split for them.
+// The table of commands, and how a command line is split into options, request and words.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@ namespace moesh::cli {
 
 struct Option {
   std::string_view name;   // "--json"
-  // What it takes, e.g. "TEXT"; empty for a flag; "NAME TEXT" takes two words, whatever they begin with; "KEY=VALUE..." all that follow.
+  // What the option takes: nothing if it is empty (a flag), one word ("TEXT"), two words whatever they begin with ("NAME TEXT"), or all
+  // words up to the next option ("KEY=VALUE...").
   std::string_view value;
   std::string_view help;
 };
 
-// A command line after the command's name.
+// The words of a command line after the command's name.
 class Arguments {
  public:
   Arguments(std::span<const Option> options, const std::vector<std::string>& words);
@@ -26,9 +27,9 @@ class Arguments {
   std::optional<std::string> value(std::string_view option) const;
   std::vector<std::string> values(std::string_view option) const;
   const std::vector<std::string>& request() const { return request_; }  // FILE.yml and key=value
-  const std::vector<std::string>& words() const { return words_; }      // neither
+  const std::vector<std::string>& words() const { return words_; }      // words that are neither
   const std::vector<std::string>& all_words() const { return all_words_; }  // both in order, for commands that take any text
-  // `keys` become the beginning of the request, so that what the user gave wins.
+  // Inserts `keys` at the beginning of the request, so that the user's own keys override them.
   void put_before(std::vector<std::string> keys);
 
  private:
@@ -42,25 +43,25 @@ class Arguments {
   std::vector<std::string> all_words_;
 };
 
-// The request of a command that takes nothing else: other words are refused, with `fix` as what to do.
+// The request of a command that takes nothing else. Any other word is refused, and `fix` tells the user what to do.
 const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix = {});
 
-// The number from 1 to `most` that an option was given; `fix` is what to write instead of another one.
+// The value of an option that takes a number from 1 to `most`, if it was given. Any other value is refused; `fix` tells what to write.
 std::optional<std::int64_t> count_of(const Arguments& arguments, std::string_view option, std::int64_t most, const std::string& fix);
 
-// How many threads compute; 0: one for each core that this process may keep busy.
+// The number of compute threads; 0 means one per core that this process may keep busy.
 inline constexpr Option kThreads{"--threads", "N", "computes with N threads, not with one for each core that this process may keep busy"};
 int threads_of(const Arguments& arguments);
 
-// The request of another program, for commands that list these among their options: `run` puts its keys before the command's request.
+// Options that import the request of another program. For commands that list them, `run` puts the imported keys before the request.
 inline constexpr Option kFrom{"--from", "PROGRAM TEXT",
                               "the request of megatron or torchtitan: its command in quotes, flags alone, @FILE with them, or a TOML file"};
 inline constexpr Option kHuggingFace{"--hf", "PATH", "the model of a Hugging Face folder or config.json"};
 
-// How routers favour experts; short for a key.
+// How unevenly routers choose experts; short for the key router_skew.
 inline constexpr Option kSkew{"--skew", "S",
                               "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"};
-// The request alone with that key behind it.
+// As request_alone, with router_skew=S appended if --skew was given.
 std::vector<std::string> request_with_skew(const Arguments& arguments, const std::string& fix = {});
 
 struct Command {
@@ -71,7 +72,7 @@ struct Command {
   std::span<const Option> options;
   std::span<const std::string_view> examples;
   int (*run)(const Arguments&);
-  std::string (*more)(int width) = nullptr;  // what --help tells besides, below the options
+  std::string (*more)(int width) = nullptr;  // further text that --help prints below the options
 };
 
 std::span<const Command* const> commands();
@@ -95,12 +96,12 @@ extern const Command kBench;
 extern const Command kVerify;
 extern const Command kHelp;
 
-std::string help_text();                    // of all commands
+std::string help_text();                    // an overview of all commands
 std::string help_text(const Command& command);
-void print_help(const std::string& text);  // broken at the terminal's width
+void print_help(const std::string& text);  // wraps the text at the terminal's width
 
-// Runs a command line; prints errors, and returns the exit code: 0 done, 1 it failed, 2 the request was wrong,
-// 128 + N for signal N.
+// Runs a command line, prints errors, and returns the exit code: 0 for success, 1 for a failure, 2 for a wrong request, 128 + N for
+// signal N.
 int run(const std::vector<std::string>& words);
 
 }  // namespace moesh::cli

@@ -73,13 +73,13 @@ void print_json(const Planned& before, const Planned& after) {
   fmt::print("{}\n", json.text());
 }
 
-// "mixtral-8x7b on v6e-8" of the headline.
+// The part of the headline before the colon, e.g. "mixtral-8x7b on v6e-8".
 std::string title_of(const Planned& planned) {
   const std::string headline = session::headline(planned.session);
   return headline.substr(0, headline.find(": "));
 }
 
-// With how experts are drawn; where it does not fit, with what would make it.
+// The opening of the page: how experts are chosen and, if the step does not fit in memory, what would make it fit.
 forecast::Front front_of(const Planned& planned, const Routing& routing, const std::optional<advice::Remedies>& remedies) {
   forecast::Front front{title_of(planned)};
   if (routing) front.sentences.push_back(forecast::routing_words(*routing));

@@ -49,7 +49,7 @@ To to_of(const Arguments& arguments, bool from_hugging_face) {
   return to;
 }
 
-// The model of the folder, or the one that key=value names.
+// Converts to the model that model_name=... names, or else to the one that the folder describes.
 train::Converted to_checkpoint(const train::Conversion& conversion, const Arguments& arguments,
                                backend::Workers& workers) {
   std::vector<std::string> request = arguments.request();

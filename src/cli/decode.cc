@@ -47,7 +47,7 @@ constexpr std::string_view kDecodeExamples[] = {
 constexpr std::int64_t kMostAtOnce = 8;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
-// What is asked for each text.
+// One prompt and what is asked for its continuation.
 struct Asked {
   std::string prompt;
   std::int64_t most_tokens = 0;
@@ -55,7 +55,7 @@ struct Asked {
   std::vector<std::string> stops;
 };
 
-// A word like key=value is one; all others are prompts.
+// Whether a word has the form key=value; all other words are prompts.
 bool is_setting(const std::string& word) {
   const std::size_t equals = word.find('=');
   return equals != std::string::npos && equals > 0 &&
@@ -115,7 +115,7 @@ std::vector<Asked> all_asked(const Arguments& arguments, const Words& words, con
   return {otherwise};
 }
 
-// A text on its way.
+// A text that is being generated.
 struct Text {
   Asked asked;
   std::size_t prompt_tokens = 0;
@@ -125,7 +125,7 @@ struct Text {
   Ended ended = Ended::not_yet;
 };
 
-// Shows texts as they grow where there is one, and whole, in their order, where there are several.
+// Prints a single text as it grows, and several texts each as a whole, in the order of their prompts.
 class Output {
  public:
   Output(bool as_json, std::size_t texts) : as_json_(as_json), is_alone_(texts == 1) {}
@@ -136,7 +136,7 @@ class Output {
   void grow(const std::string& more) const {
     if (!as_json_ && is_alone_) show(more);
   }
-  // Those that have ended, as far as all before them have.
+  // Prints the texts that have ended, up to the first that has not.
   void show_ended(const std::vector<Text>& texts) {
     for (; next_ < texts.size() && texts[next_].ended != Ended::not_yet; ++next_) {
       const Text& text = texts[next_];
@@ -163,7 +163,7 @@ class Output {
 };
 
 struct Speed {
-  double first = 0, all = 0;  // seconds, from the first step on
+  double first = 0, all = 0;  // seconds from the start of generation to the first token and to the end
   std::int64_t tokens = 0;
 };
 

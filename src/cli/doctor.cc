@@ -43,7 +43,7 @@ constexpr std::string_view kDoctorExamples[] = {
 struct Check {
   std::string what;
   std::string found;
-  std::string advice;  // empty where all is well
+  std::string advice;  // empty if all is well
 };
 
 std::string first_line_of(const std::string& path) {
@@ -157,7 +157,7 @@ std::string json_of(const std::vector<Check>& checks) {
   return json.line().end_array().text();
 }
 
-// Steps that have all kinds of kernels and exchanges, in sizes from overhead to rate.
+// Training steps that together run all kinds of kernels and exchanges, in sizes from bound by overhead to bound by throughput.
 struct StepToTime {
   const char* model;
   const char* sizes;

@@ -13,7 +13,7 @@
 namespace moesh::cli {
 namespace {
 
-// A reader that went away, as `head` does, wants no more and is not an error; the code is the shell's for SIGPIPE.
+// A reader that closed the pipe, as `head` does, is not an error; the exit code is then the shell's for SIGPIPE.
 Failure of_output(const std::system_error& error) {
   if (error.code() == std::errc::broken_pipe) return {128 + SIGPIPE, ""};
   return {1,

@@ -1,4 +1,4 @@
-// What is said of an exception that ended a command, and the exit code that it ends with.
+// The message and the exit code for an exception that ended a command.
 #pragma once
 
 #include <exception>
@@ -8,7 +8,7 @@ namespace moesh::cli {
 
 struct Failure {
   int code = 1;
-  std::string message;  // empty: nothing is to be said
+  std::string message;  // empty if nothing is to be printed
 };
 
 Failure failure_of(const std::exception_ptr& error);

@@ -35,7 +35,7 @@ Imported imported(const Arguments& arguments) {
   return all;
 }
 
-// Broken so that a shell takes it as one line.
+// The words as a shell command, broken into lines by backslashes so that it can be pasted.
 std::string pasted_lines(const std::vector<std::string>& words) {
   constexpr std::size_t kWide = 110;
   std::string text, line;
@@ -58,7 +58,7 @@ std::string told(const Command& command, const Arguments& arguments, const Impor
   return text + wrapped(foreign::told(made.notes), terminal_width(), 2) + "\n";
 }
 
-// `train` has a --from of its own, a step.
+// The option's value is compared too, since `train` has another --from, which takes a step.
 bool takes_foreign_requests(const Command& command) {
   return std::any_of(command.options.begin(), command.options.end(),
                      [](const Option& option) { return option.name == kFrom.name && option.value == kFrom.value; });

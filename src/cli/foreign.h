@@ -1,4 +1,4 @@
-// Requests of other programs, before a command that takes them.
+// Turns the request of another program (--from, --hf) into keys of the command that was given it.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace moesh::cli {
 
-// The arguments with what --from and --hf come to before the request, after telling that command of moesh and what it leaves out: on
-// the output, or beside JSON as notices.
+// The arguments with the keys that --from and --hf translate to put before the request. Also prints the equivalent moesh command and
+// notes on the translation: on standard output, or on standard error if the command prints JSON.
 Arguments with_foreign_request(const Command& command, Arguments arguments);
 
-// Whether a command of another program is not in quotes, by its first word; then its flags are taken for options.
+// Whether the text given to --from is a bare flag, so that the other program's command was not quoted and its flags look like options.
 bool is_unquoted(const std::string& text);
 [[noreturn]] void refuse_unquoted();
 

@@ -32,7 +32,8 @@ constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 volatile std::sig_atomic_t child_process = 0, asked_by = 0;
 
-// mpirun hands SIGUSR1 on, and answers the others by ending all at once.
+// Forwards the first signal as SIGUSR1, which mpirun passes on to its processes; on the other signals it ends them all at once.
+// Further signals are forwarded as SIGTERM.
 void on_signal(int signal) {
   const int error = errno;
   if (child_process > 0) ::kill(static_cast<pid_t>(child_process), asked_by == 0 ? SIGUSR1 : SIGTERM);
@@ -54,12 +55,12 @@ std::vector<std::string> command_line(const Launch& of) {
   return words;
 }
 
-// The processes that mpirun has started, by their numbers in the run.
+// The processes that mpirun has started, with their ranks.
 class Started {
  public:
   explicit Started(pid_t mpirun) : tasks_(fmt::format("/proc/{}/task", mpirun)) {}
 
-  // Looks again. `true` where none is there, as far as this system tells.
+  // Updates the list of processes. True if none is left; false if this system does not list the children of a process.
   bool are_gone() {
     std::vector<pid_t> there;
     std::error_code error;
@@ -82,11 +83,11 @@ class Started {
     there_ = std::move(there);
     return is_told && there_.empty();
   }
-  // Those that were the first to be gone; none where that is not known.
+  // The ranks of the processes that disappeared first; empty if that is not known.
   const std::vector<int>& first_gone() const { return first_gone_; }
 
  private:
-  // "30038 (name) S 30037 ...", where a name may hold anything.
+  // The line is "30038 (name) S 30037 ..."; the name may contain any characters, so the last ") " is searched for.
   static bool is_alive(pid_t id) {
     std::ifstream file(fmt::format("/proc/{}/stat", id));
     std::string text;
@@ -94,7 +95,7 @@ class Started {
     const std::size_t end = text.rfind(") ");
     return end != std::string::npos && text[end + 2] != 'Z';
   }
-  // It has none before it is the run's own.
+  // A child has no rank in its environment until it executes the program of the run.
   void read_number(pid_t id) {
     std::ifstream file(fmt::format("/proc/{}/environ", id));
     for (std::string variable; std::getline(file, variable, '\0');) {
@@ -109,10 +110,10 @@ class Started {
   std::vector<int> first_gone_;
 };
 
-// As a shell says it.
+// The exit code as a shell reports it: 128 + N for signal N.
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
-// A process that is killed cannot say so itself.
+// Reports processes that were killed, since they cannot do so themselves.
 void tell_killed(int signal, const std::vector<int>& processes) {
   std::vector<std::string> numbers;
   for (const int number : processes) numbers.push_back(std::to_string(number));
@@ -122,7 +123,7 @@ void tell_killed(int signal, const std::vector<int>& processes) {
                         who, numbers.size() > 1 ? "were" : "was", signal, ::strsignal(signal)));
 }
 
-// mpirun may wait for ever for a process that was killed while it began: without any process left it is ended.
+// mpirun may wait forever for a process that was killed while starting, so mpirun is killed once it has had no processes for a while.
 int wait_for_mpirun(pid_t id) {
   using namespace std::chrono_literals;
   constexpr auto kAlone = 10s;
@@ -160,10 +161,10 @@ int run_once(const Launch& of) {
   const pid_t id = ::fork();
   if (id < 0) fail("no process can be started: " + system_reason());
   if (id == 0) {
-    ::setpgid(0, 0);  // a terminal's Ctrl-C is ours to hand on
+    ::setpgid(0, 0);  // a terminal's Ctrl-C then reaches only the parent, which forwards it
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     for (const int signal : kSignals) std::signal(signal, SIG_DFL);
-    // Containers run as root, and seldom let one process read another's memory.
+    // Containers often run as root, and seldom let one process read another's memory.
     for (const char* variable : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(variable, "1", 0);
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     ::execvp(arguments.front(), arguments.data());
@@ -175,7 +176,7 @@ int run_once(const Launch& of) {
   return code;
 }
 
-// Signals are handed on while it lives.
+// Forwards signals to the child process during its lifetime.
 class HandedOn {
  public:
   HandedOn() {

@@ -1,4 +1,4 @@
-// Runs a command in processes of its own: several by mpirun, and again when they end badly.
+// Runs a command in child processes: several by mpirun, restarted when they fail.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@ namespace moesh::cli {
 
 struct Launch {
   int processes = 1;
-  int restarts = 0;                 // at most
-  bool chooses_threads = true;      // for each process; else `words` do
-  std::vector<std::string> words;   // of the command, with its name
+  int restarts = 0;                 // largest number of restarts
+  bool chooses_threads = true;      // whether --threads may be added for each process; false if `words` has it
+  std::vector<std::string> words;   // the command's name and its arguments
 };
 
-// Returns the exit code. A signal ends the processes after their step.
+// Returns the exit code. A signal makes the processes end after their current step.
 int launch(const Launch& launch);
 
 }  // namespace moesh::cli

@@ -24,13 +24,13 @@ constexpr std::string_view kLintExamples[] = {
     "lint --hf tests/golden/hf/llama compile_topology=v6e-8 per_device_batch_size=1",
 };
 
-// Nothing where a finding says it.
+// A sentence on memory; empty if nothing could be planned or if a finding already reports that the step does not fit.
 std::string fit_of(const session::Session& session, const advice::Advice& advice) {
   const bool is_told = !advice.forecast || (advice::has_target(session) && !advice.forecast->fits());
   return is_told ? "" : advice::fit_words(session, *advice.forecast);
 }
 
-// What is JSON of lint, and beside a layout's of `shardings --lint`.
+// The JSON members of `lint`, which `shardings --lint` adds to those of the layout.
 std::vector<std::pair<std::string, std::string>> members_of(const session::Session& session, const advice::Advice& advice) {
   std::vector<std::pair<std::string, std::string>> members{{"findings", sharding::list_json(advice.findings)},
                                                            {"batch", session::batch_json(session)}};
@@ -46,7 +46,7 @@ std::vector<std::pair<std::string, std::string>> members_of(const session::Sessi
 }  // namespace
 
 int run_lint(const Arguments& arguments) {
-  // What does not divide is a finding here, not the end.
+  // Dims that do not divide evenly are findings here instead of ending the command.
   const std::vector<std::string>& request = request_alone(arguments);
   const session::Session session = session::open(request, session::Evenness::reported);
   const advice::Advice advice = advice::advise(request, session);

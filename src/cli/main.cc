@@ -11,7 +11,7 @@
 
 namespace {
 
-// Where memory is so short that not even an exception finds room, there is none to catch.
+// If memory is so short that no exception object can be allocated, the program terminates without an exception to catch.
 [[noreturn]] void end_without_memory() {
   if (std::current_exception() != nullptr) std::abort();
   constexpr std::string_view kSaid = "moesh: error: out of memory\n  fix: a smaller model, batch or length\n";
@@ -26,6 +26,6 @@ int main(int argc, char** argv) {
     moesh::log_error("standard output: it is closed\n  fix: >/dev/null, if nobody is to read it");
     return 1;
   }
-  // A caller may leave out even the program's own name.
+  // The caller of exec may leave out even the program's own name.
   return moesh::cli::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
 }

@@ -11,7 +11,7 @@
 namespace moesh::cli {
 namespace {
 
-// "8 rows of ...", without the headline.
+// The heading without its first line, the headline: "8 rows of ...".
 std::string batch_of(const session::Session& session) {
   const std::string heading = session::heading(session);
   return heading.substr(heading.find('\n') + 1);

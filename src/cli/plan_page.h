@@ -1,4 +1,4 @@
-// Planned steps as a page, for commands that have --html.
+// Writes planned steps as an HTML page, for commands that have --html.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ inline constexpr Option kHtml{
     "--html", "FILE", "one page to look at, offline: memory, schedule, mesh, collectives, and tensors with their why"};
 
 struct PagePlan {
-  std::string name;  // empty where it stands alone
+  std::string name;  // empty if the page shows only this plan
   const advice::Planned& planned;
   std::vector<std::string> request;
 };
 
-// Writes the page, whole or not at all, and returns what to say of it: "The page is in F.html: 812.0 KiB."
+// Writes the page, whole or not at all, and returns a sentence on it: "The page is in F.html: 812.0 KiB."
 std::string write_page(const std::string& path, const forecast::Front& front, const std::vector<PagePlan>& plans);
 
 }  // namespace moesh::cli

@@ -1,4 +1,4 @@
-// What a machine can do at most, in words and as JSON.
+// Prints the peak rates of a machine, in words and as JSON.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moesh::cli {
 
-std::string giga(double rate);  // of FLOP or bytes a second; nothing where there is next to none
+std::string giga(double rate);  // a rate in FLOP/s or bytes/s as a multiple of 1e9; empty below 0.05
 std::string rates_words(const measure::MachineRates& rates);
 void add(JsonWriter& json, const measure::MachineRates& rates);
 

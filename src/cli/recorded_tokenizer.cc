@@ -17,7 +17,7 @@ constexpr std::int64_t kMostRecordedBytes = 1 << 30;
 
 std::string expected_in(const std::string& path) { return path + "/expect.json"; }
 
-// The cases in which a quantity is another one, and the first text where it is.
+// Counts the cases in which a quantity differs from the record, and keeps the first such text.
 class Differing {
  public:
   explicit Differing(std::string quantity) : verdict_{std::move(quantity), 0, 0, ""} {}

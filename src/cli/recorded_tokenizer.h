@@ -1,4 +1,4 @@
-// Tokenizers that were recorded with what they make of texts, which `moesh verify` holds this engine to.
+// Compares this engine's tokenizer with recorded results of other tokenizers, for `moesh verify`.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace moesh::cli {
 
-// A folder with a tokenizer and an expect.json that has "cases".
+// Whether the path is a folder with a tokenizer and an expect.json, which holds the recorded "cases".
 bool is_recorded_tokenizer(const std::string& path);
 
-// How many cases differ in their ids and in the text of these, with special tokens and without; none may.
+// For token ids and for decoded text, each with and without special tokens: how many cases differ from the record. None may.
 std::vector<train::Verdict> verify_tokenizer(const std::string& path);
 
 }  // namespace moesh::cli

@@ -29,10 +29,10 @@ constexpr std::string_view kRunsExamples[] = {
     "runs diff moesh_output/kept moesh_output/first",
 };
 
-constexpr double kAlike = 1e-6;  // of losses, relative
+constexpr double kAlike = 1e-6;  // relative difference up to which losses count as equal
 constexpr std::size_t kMostShown = 8;
 
-// A run in its own folder is called by that.
+// A run that has its own folder is named after it.
 std::string name_of(const RunRecord& run) {
   const std::filesystem::path path(run.path);
   return path.filename() == "metrics.jsonl" && path.has_parent_path() ? path.parent_path().string() : run.path;
@@ -99,12 +99,12 @@ int list_runs(const Arguments& arguments) {
   return 0;
 }
 
-// Steps that both runs did.
+// One step that both runs recorded.
 struct Both {
   const RecordedStep *a, *b;
 
   double difference() const { return std::abs(a->loss - b->loss) / std::max(std::abs(a->loss), 1e-30); }
-  // Two that are not finite are alike.
+  // Two losses that are not finite count as equal.
   bool are_alike() const { return difference() <= kAlike || (!std::isfinite(a->loss) && !std::isfinite(b->loss)); }
 };
 
@@ -119,7 +119,7 @@ std::vector<Both> steps_of_both(const RunRecord& a, const RunRecord& b) {
   return both;
 }
 
-// Those from `first` on that are worth a line: ever further apart, and the last.
+// The steps from `first` on that are printed: at gaps that double each time, and the last.
 std::vector<Both> some_of(const std::vector<Both>& both, std::size_t first) {
   std::vector<Both> some;
   for (std::size_t i = first, stride = 1; i + 1 < both.size() && some.size() + 1 < kMostShown; i += stride, stride *= 2)

@@ -78,7 +78,7 @@ Wanted wanted_of(const Arguments& arguments) {
   return wanted;
 }
 
-// The machine that the request names, or those of its kind, the smallest first.
+// The machine that the request names, or all of its kind in the wanted range of devices, the smallest first.
 std::vector<std::string> machines_of(const session::Session& session, const Wanted& wanted) {
   if (!wanted.devices) return {session.target.name};
   const std::int64_t slices = session.target.slices;

@@ -44,7 +44,7 @@ constexpr std::string_view kServeExamples[] = {
 };
 
 constexpr std::int64_t kUsualRows = 8, kUsualQueue = 1024, kUsualPort = 8000, kUsualGrace = 5;
-constexpr std::chrono::milliseconds kGlance{50};  // between looks at whether the server is to end
+constexpr std::chrono::milliseconds kGlance{50};  // interval at which the main thread checks whether the server is to end
 
 std::int64_t port_of(const Arguments& arguments) {
   const auto given = arguments.value("--port");
@@ -64,7 +64,7 @@ const std::string& model_of(const Arguments& arguments) {
   return words.front();
 }
 
-// Requests that say nothing are drawn at a temperature of 1, as OpenAI's interface has it, unless the settings say otherwise.
+// Requests without a temperature are sampled at 1, the default of OpenAI's interface, unless the settings say otherwise.
 std::vector<std::string> request_of(const std::string& model, const Arguments& arguments) {
   std::vector<std::string> words{"decode_sampling_strategy=weighted"};
   words.insert(words.end(), arguments.request().begin(), arguments.request().end());

@@ -33,7 +33,7 @@ constexpr std::string_view kShardingsExamples[] = {
 
 std::string filter_of(const Arguments& arguments) { return arguments.value("--filter").value_or(""); }
 
-// Of both sides what the filter keeps; a tensor may be there on one side only.
+// The difference of the two layouts, limited to tensors that match the filter. A tensor may be on one side only.
 sharding::LayoutDiff filtered_diff(const session::Session& before, const session::Session& after, const std::string& filter) {
   sharding::LayoutDiff diff = sharding::diff(before.layout, after.layout);
   if (filter.empty()) return diff;

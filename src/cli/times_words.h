@@ -1,4 +1,4 @@
-// Where the time of a step went, as a table and as JSON.
+// Prints how the time of a step divides among kinds of instructions, as a table and as JSON.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace moesh::cli {
 
-// `seconds`: of the whole step.
+// `seconds` is the duration of the whole step.
 std::string times_words(std::span<const measure::KindTime> times, double seconds, int width);
 void add(JsonWriter& json, std::span<const measure::KindTime> times);
 

@@ -46,7 +46,7 @@ std::string of_standard_input() {
   return text;
 }
 
-// A text for each word; where there is none, what the file or standard input has is one.
+// Each word after the tokenizer is a text. Without any, the content of the file or of standard input is the only one.
 std::vector<std::string> texts_of(const Arguments& arguments) {
   const auto file = arguments.value("--file");
   std::vector<std::string> texts(arguments.all_words().begin() + 1, arguments.all_words().end());
@@ -55,7 +55,7 @@ std::vector<std::string> texts_of(const Arguments& arguments) {
   return texts.empty() ? std::vector{of_standard_input()} : texts;
 }
 
-// Characters that would move the cursor, as C writes them.
+// The text with control characters written as C escapes.
 std::string visible(std::string_view text) {
   std::string made;
   for (const char c : text) {
@@ -73,7 +73,7 @@ std::string visible(std::string_view text) {
   return made;
 }
 
-// A part of a text; the bytes of a character that several tokens share are written as numbers.
+// The part of a text that a piece covers. If it cuts through a character, which several tokens then share, all bytes are written in hex.
 std::string part_of(std::string_view text, const Piece& piece) {
   const std::string_view part =
       text.substr(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.end - piece.begin));
@@ -127,7 +127,7 @@ void print_count(const Tokenizer& tokenizer, std::string_view text, Special spec
              with_commas(static_cast<std::int64_t>(tokens / seconds)), bytes / 1e6 / seconds);
 }
 
-// "1 2 3", "1,2,3" and "[1, 2, 3]".
+// Parses token ids: "1 2 3", "1,2,3" or "[1, 2, 3]".
 tokenizer::Ids ids_of(const std::vector<std::string>& texts) {
   tokenizer::Ids ids;
   for (const std::string& text : texts) {

@@ -50,11 +50,11 @@ constexpr const char* kNext =
 
 struct Request {
   std::vector<std::string> words;
-  std::string about;  // what it is based on, where the user did not say; a line
+  std::string about;  // a line on what the request is based on, if the user did not say
   bool is_first = false;
 };
 
-// What is tried first goes on from the example: a request that says which model it means is taken as it is.
+// A request that names no model is put after the example configs/first.yml; one that does is taken as it is.
 Request based(const std::vector<std::string>& words) {
   using By = config::ModelNaming::By;
   const config::ModelNaming naming = config::what_names_the_model(words);
@@ -116,9 +116,9 @@ int train_here(const Arguments& arguments, const train::Company& company) {
                       workers);
 }
 
-constexpr double kJoinTimeout = 120;  // seconds, until settings say otherwise
+constexpr double kJoinTimeout = 120;  // seconds, until the settings are read
 
-// One of several processes: the first one prints, and an error of any of them is told once.
+// Trains as one of several processes. Only the first process prints, and an error of any process is reported once.
 int train_with_others(const Arguments& arguments, transport::Processes& processes) {
   Failure failure;
   try {
@@ -141,7 +141,7 @@ int train_with_others(const Arguments& arguments, transport::Processes& processe
   return failure.code;
 }
 
-// The same command without what asks for processes.
+// The same command without the options that ask for processes and restarts.
 Launch launch_of(const Arguments& arguments, std::int64_t processes, std::int64_t restarts) {
   Launch launch{static_cast<int>(processes), static_cast<int>(restarts), !arguments.has(kThreads.name), {"train"}};
   launch.words.insert(launch.words.end(), arguments.request().begin(), arguments.request().end());

@@ -1,4 +1,4 @@
-// A training step as it runs here: the one that took the middle of the times of some.
+// Times several training steps on this machine and keeps the one with the median duration.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace moesh::cli {
 
-using Spans = std::vector<run::Span>;  // of a step
+using Spans = std::vector<run::Span>;  // the timed instructions of one step
 
-// The one that took the middle of the times of some.
+// The step with the median duration.
 Spans middle_of(std::vector<Spans> steps);
 
 class TypicalStep {
  public:
-  // `steps` are timed, after one that touches its memory for the first time. `tells`: progress, on the error stream.
+  // Times `steps` steps, after an untimed one that touches the memory for the first time. `tells`: shows progress on standard error.
   TypicalStep(const session::Session& session, std::int64_t steps, backend::Workers& workers, bool tells = true);
 
   const plan::Plan& plan() const { return trainer_->plan(); }

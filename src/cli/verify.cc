@@ -37,7 +37,7 @@ constexpr std::string_view kVerifyExamples[] = {
     "verify --against-one-device configs/first.yml custom_mesh_and_rule=ep-tp steps=2 max_target_length=32",
 };
 
-constexpr std::int64_t kMostSteps = 10;  // of a comparison with one device
+constexpr std::int64_t kMostSteps = 10;  // most steps that are compared with one device
 
 std::string number(double value) { return std::isnan(value) ? "not a number" : fmt::format("{:.2e}", value); }
 
@@ -47,8 +47,8 @@ bool any_starts_with(const std::vector<std::string>& words, std::initializer_lis
   });
 }
 
-// The run's own request with what the user changes: on as many devices as it had, unless the changes say otherwise, and on
-// its own batch however many share it.
+// The recorded request with the user's changes. Unless these say otherwise, it runs on as many devices as recorded; on another number
+// of devices the global batch stays the same.
 session::Session session_of(const train::ReferenceRun& run, const std::vector<std::string>& changes) {
   std::vector<std::string> request = run.request;
   if (!any_starts_with(changes, {"compile_topology=", "ici_", "dcn_"})) {
@@ -62,7 +62,7 @@ session::Session session_of(const train::ReferenceRun& run, const std::vector<st
   return session::open_to_run(request, config::Run::steps);
 }
 
-// A recorded model, on copies of its rows: as many as the mesh takes. On one device unless the changes say otherwise.
+// A recorded model, with its rows repeated until the devices share them evenly. It runs on one device unless the changes say otherwise.
 session::Session session_of(const train::RecordedModel& recorded, const std::vector<std::string>& changes) {
   std::vector<std::string> request = recorded.request;
   const auto with_rows = [&](std::int64_t devices) {
@@ -99,7 +99,7 @@ train::Findings verify_model(const train::RecordedModel& recorded, const std::ve
   return findings;
 }
 
-// How many steps the user wants to see, of `most`.
+// How many of the `most` steps the user wants to follow.
 std::int64_t steps_of(const Arguments& arguments, std::int64_t most) {
   return count_of(arguments, "--first", most, fmt::format("at most the {} that there are", counted(most, "step"))).value_or(most);
 }
@@ -130,7 +130,7 @@ class Verdicts {
     for (const train::Unheld& unheld : findings.unheld) add(name, path, unheld);
   }
 
-  // What this run was not held to.
+  // Adds a quantity that was not compared for this run.
   void add(const std::string& name, const std::string& path, const train::Unheld& unheld) {
     json_.line().begin_object().key("run").value(path).key("quantity").value(unheld.quantities).key("error").null();
     json_.key("tolerance").null().key("worst").value(unheld.why).key("passes").null().end_object();
@@ -154,7 +154,7 @@ class Verdicts {
   JsonWriter json_;
   Table table_{{{"run", false, Room::cut_start}, {"quantity"}, {"error", true}, {"tolerance", true}, {""},
                 {"worst", false, Room::cut_start}}};
-  std::map<std::string, std::vector<std::string>> unheld_;  // which runs were not held to what
+  std::map<std::string, std::vector<std::string>> unheld_;  // quantities that were not compared, and in which runs
   bool all_pass_ = true;
 };
 

@@ -50,12 +50,12 @@ const sharding::LaidTensor& find_one(const sharding::Layout& layout, const std::
          "name one of them whole");
 }
 
-// "c12", as `moesh compile` names collectives.
+// Whether the word is a name like "c12", which `moesh compile` gives to collectives.
 bool names_collective(const std::string& word) {
   return word.size() > 1 && word[0] == 'c' && word.find_first_not_of("0123456789", 1) == std::string::npos;
 }
 
-// The first of them; the others by their names.
+// Explains the first few collectives and lists the others by name.
 void print(const advice::Planned& planned, const std::vector<const forecast::Sent*>& found, bool as_json) {
   const train::StepProgram& program = planned.step.program;
   const mesh::Mesh& mesh = planned.session.mesh;

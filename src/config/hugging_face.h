@@ -8,7 +8,7 @@
 namespace moesh::config {
 
 struct HuggingFaceKey {
-  std::string key, value;  // as they would stand on a command line
+  std::string key, value;  // as on a command line
   std::string where;       // "folder/config.json: rope_theta"
 };
 

@@ -43,8 +43,8 @@ void read_gemma4(HuggingFaceReader& reader);
 double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double partial = 1);
 // The same with neighbours rotated, however frequencies are scaled.
 void read_rope_in_pairs(HuggingFaceReader& reader, double theta);
-// For families whose layers with a window are rotated differently from the others, and whose frequencies are never scaled. `local_theta` is
-// used for layers with a window if the file has none; without it, the theta of the other layers.
+// For families whose layers with a window are rotated differently from the others, and never with scaled frequencies. `local_theta` is used
+// for layers with a window if the file has none; without it, the theta of the other layers.
 void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta);
 
 // For Gemma 4, whose layers with full attention rotate a part of each head.

@@ -28,7 +28,7 @@ class HuggingFaceReader {
   std::vector<std::string> texts(std::string_view name);  // empty if it is absent
   std::vector<std::int64_t> integers(std::string_view name);
 
-  // A setting that follows from the key that was asked for last.
+  // Gives a setting that follows from the key that was asked for last.
   void give(std::string_view key, const std::string& value);
   void give(std::string_view key, const char* value) { give(key, std::string(value)); }
   void give(std::string_view key, std::int64_t value);

@@ -103,7 +103,7 @@ struct MoeShape {
 struct LayerShape {
   std::int64_t window = 0;   // how many keys a query sees; 0: all before it
   std::int64_t chunk = 0;    // length of the chunks, of which a query sees only its own; 0: there are none
-  bool turns = true;         // queries and keys have rotary positions
+  bool turns = true;         // whether queries and keys have rotary positions
   bool has_experts = false;  // experts rather than a dense MLP
   bool has_global_heads = false;
 };

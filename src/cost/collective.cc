@@ -8,7 +8,7 @@ namespace {
 
 using Kind = graph::ReshardOf::Kind;
 
-// In one direction of a line, or in both of a ring. Two neighbours have one link, whatever else is joined.
+// The ports of a device that are used: one along a line, two in a ring. Two neighbours have only one link, even if the ends are joined.
 double ports(const Line& line) { return line.is_ring && (line.devices > 2 || line.stride > 1) ? 2 : 1; }
 
 double hops(const Level& level) {
@@ -25,7 +25,7 @@ double hops(const Level& level) {
   return sum;
 }
 
-// Bytes that a device can send, or be sent, in a second while all do.
+// Bytes per second that a device can send, or receive, while all devices do.
 double rate(const Level& level) {
   switch (level.kind) {
     case Level::Kind::switched: return level.bytes_per_second;
@@ -37,7 +37,7 @@ double rate(const Level& level) {
   return level.bytes_per_second * sum;
 }
 
-// Each device hands in a shard and ends with all of them. A scatter of sums is the same, backwards.
+// All-gather: each device has one shard and ends with all of them. A reduce-scatter is the same, backward.
 double gather_seconds(double shard_bytes, const Group& group) {
   double seconds = 0, bytes = shard_bytes;
   for (auto level = group.rbegin(); level != group.rend(); ++level) {
@@ -48,26 +48,26 @@ double gather_seconds(double shard_bytes, const Group& group) {
   return seconds;
 }
 
-// Half of the devices along a dim have pieces for the other half, and only the links between them to send these by.
+// Half of the devices along a dim have pieces for the other half, and only the links between the halves to send them over.
 double crossing_seconds(const Level& level, double operand_bytes) {
   double seconds = 0;
   for (const Line& line : level.lines) {
     const auto devices = static_cast<double>(line.devices);
     const double one_side = std::floor(devices / 2);
-    const double crossing = operand_bytes * one_side * (devices - one_side) / devices;  // by each line of devices
+    const double crossing = operand_bytes * one_side * (devices - one_side) / devices;  // per line of devices
     const double links = ports(line) / static_cast<double>(line.stride);
     seconds = std::max(seconds, crossing / (level.bytes_per_second * links));
   }
   return seconds;
 }
 
-// What comes to the half of the devices that has the busiest one, by what comes to any half on average.
+// What the half of the devices that contains the busiest one receives, relative to what a half receives on average.
 double of_its_half(double busiest, double devices) {
   const double half = std::floor(devices / 2);
   return devices < 2 ? 1 : (busiest + (half - 1) * (devices - busiest) / (devices - 1)) / half;
 }
 
-// A piece goes by the links of the farthest level in which its two devices differ; levels work side by side.
+// A piece travels over the links of the farthest level in which its two devices differ; levels work in parallel.
 double all_to_all_seconds(double operand_bytes, const Group& group, double busiest) {
   const auto all = static_cast<double>(devices_of(group));
   const double crossing = of_its_half(busiest, all);
@@ -83,7 +83,7 @@ double all_to_all_seconds(double operand_bytes, const Group& group, double busie
   return latency + seconds;
 }
 
-// Each device's shard goes whole to another one, along the farthest level.
+// Each device sends its whole shard to another one, over the farthest level.
 double permute_seconds(double operand_bytes, const Group& group) {
   const Level& level = group.back();
   return hops(level) * level.latency_seconds + operand_bytes / (level.bytes_per_second);
@@ -103,6 +103,21 @@ double wire_bytes(Kind kind, double operand_bytes, std::int64_t group) {
     case Kind::reduce_scatter:
     case Kind::all_to_all: return operand_bytes * (n - 1) / n;
     case Kind::all_reduce: return operand_bytes * 2 * (n - 1) / n;
+    case Kind::permute: return operand_bytes;
+  }
+  return 0;
+}
+
+double far_wire_bytes(Kind kind, double operand_bytes, const Group& group) {
+  if (group.empty()) return 0;
+  const auto far = static_cast<double>(group.back().devices);
+  const double shard = operand_bytes / static_cast<double>(devices_of(group));
+  switch (kind) {
+    case Kind::slice: return 0;
+    case Kind::all_gather: return operand_bytes * (far - 1);
+    case Kind::reduce_scatter: return shard * (far - 1);
+    case Kind::all_reduce: return 2 * shard * (far - 1);
+    case Kind::all_to_all: return operand_bytes * (far - 1) / far;
     case Kind::permute: return operand_bytes;
   }
   return 0;

@@ -9,11 +9,11 @@ namespace {
 using graph::KernelKind;
 using graph::Work;
 
-// What well-tuned kernels are measured at, on chips of several vendors; no machine's own figures.
-constexpr double kAttention = 0.4;  // fused attention in bf16, forward and backward: FlashAttention-2 on an H100, 3 a half more
-constexpr double kInOrder = 0.85;   // of the memory's rate, by copies and additions
-constexpr double kTwice = 0.75;     // where a row is read again, mostly from a cache
-constexpr double kRows = 0.6;       // where rows lie anywhere
+// Shares of the peak that well-tuned kernels were measured to reach, on chips of several vendors; not the figures of one machine.
+constexpr double kAttention = 0.4;  // fused attention in bf16, both passes: FlashAttention-2 on an H100; version 3 reaches 1.5 times that
+constexpr double kInOrder = 0.85;   // of the memory bandwidth, by copies and additions
+constexpr double kTwice = 0.75;     // of kernels that read a row again, mostly from a cache
+constexpr double kRows = 0.6;       // of kernels whose rows lie anywhere
 
 constexpr double kBetweenKernels = 2e-6;
 
@@ -43,7 +43,7 @@ double flops_per_second(const mesh::Chip& chip, DType dtype, graph::Rounded roun
   return of_operands;
 }
 
-// Results are made in tiles of rows and columns; the depth is gone through.
+// Results are computed in tiles of rows and columns, so both are rounded up to whole tiles; the depth is iterated over.
 Reached reached_by(const Work& work, const mesh::Chip& chip) {
   const bool is_product = work.kind == KernelKind::product;
   const auto tile = static_cast<double>(chip.matrix_tile);
@@ -54,7 +54,7 @@ Reached reached_by(const Work& work, const mesh::Chip& chip) {
 double kernel_seconds(const Work& work, const mesh::Chip& chip) {
   const Reached reached = reached_by(work, chip);
   const double multiplies = work.flops / (flops_per_second(chip, work.dtype, work.rounded) * reached.flops);
-  // Operands are read for their largest value, and again to be scaled, and what is read then is a byte each.
+  // To be quantized, operands are read for their largest value and again to be scaled; their quantized values take one byte each.
   const double rounds = work.rounded_values * static_cast<double>(2 * size_of(work.dtype) + 1) / (chip.memory_bytes_per_second * kInOrder);
   return kBetweenKernels + rounds + std::max(multiplies, work.bytes / (chip.memory_bytes_per_second * reached.bytes));
 }

@@ -10,7 +10,7 @@ using mesh::Domain;
 using sharding::AxisIndex;
 using sharding::AxisList;
 
-// What of a slice is not taken by an axis yet.
+// What is left of a slice, not taken by an axis yet.
 struct Free {
   std::int64_t chip = 1;           // devices of a chip
   std::int64_t node = 1;           // devices of a node
@@ -34,7 +34,8 @@ class Torus {
  public:
   Torus(const mesh::Topology& target, std::vector<std::int64_t> dims) : target_(target), free_(std::move(dims)) {}
 
-  // Whole dims, as many as make it, so that there are many ports; else parts, from the last dim on.
+  // Takes whole dims, as many of them as multiply to the wanted number, so that there are many ports; if there are none, parts of dims,
+  // starting at the last.
   std::vector<Line> take_lines(std::int64_t& wanted) {
     std::vector<Line> lines;
     for (const std::size_t dim : whole_dims(wanted)) lines.push_back(take_from(dim, wanted));
@@ -71,7 +72,7 @@ class Torus {
   std::vector<std::int64_t> free_;
 };
 
-// Two parts of a dim, one within the other, are a longer part of it.
+// Adds a line. Two parts of a dim, one within the other, are one longer part of it.
 void join(std::vector<Line>& lines, const Line& line) {
   for (Line& known : lines) {
     if (known.dim != line.dim) continue;
@@ -110,7 +111,7 @@ Network::Network(const mesh::Mesh& mesh, const mesh::Topology& target) : target_
   }
 }
 
-// The nearest link that reaches so far.
+// A level with the nearest link that reaches the domain.
 Level Network::level_of(Domain domain, bool on_torus) const {
   const std::vector<mesh::Link>& links = target_.chip.links;
   const auto link = std::find_if(links.begin(), links.end(), [&](const mesh::Link& l) { return l.domain >= domain; });

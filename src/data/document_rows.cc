@@ -286,7 +286,7 @@ class DocumentRows : public TokenSource {
   std::int64_t length_;
   std::string identity_;
   std::int64_t first_row_ = 0;
-  std::deque<Place> places_{Place{}};  // of the rows from first_row_ on; the offset of the first may lie after its group
+  std::deque<Place> places_{Place{}};  // of the rows from first_row_ on; the first may lie beyond the end of its group
   std::optional<std::int64_t> in_all_;
   std::map<std::int64_t, Held> held_;  // by number
   Ahead<Documents> ahead_;  // declared last, as its threads use the other members

@@ -191,7 +191,7 @@ std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::
 
 std::unique_ptr<TokenSource> open_validation(const config::Settings& settings, std::int64_t rows_to_load, int threads) {
   std::unique_ptr<TokenSource> source = open_by_type(settings, rows_to_load, Use::evaluation, threads);
-  // A fixed batch repeats for as many rounds as are asked for.
+  // A fixed batch is repeated for as many rounds as are asked for.
   return config::is_synthetic(settings) ? std::move(source) : once(std::move(source));
 }
 

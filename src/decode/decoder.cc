@@ -11,7 +11,7 @@
 namespace moesh::decode {
 namespace {
 
-// Each token's number among all positions of all rows.
+// The index of each token among all positions of all rows.
 std::vector<std::int32_t> token_numbers(const Ready& program, const NewTokens& tokens, std::int64_t rows) {
   std::vector<std::int32_t> numbers = tokens.positions;
   const std::size_t new_tokens = numbers.size() / static_cast<std::size_t>(rows);

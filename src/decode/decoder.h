@@ -1,4 +1,4 @@
-// Runs programs on new tokens, with one set of parameters and caches.
+// Runs decoding programs on new tokens, all with the same parameters and KV caches.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace moesh::decode {
 
-// A few tokens of each row, [B, S], row by row. Segment 0 is padding: it is kept where its position is, and nobody sees it.
+// New tokens of each row, [B, S], row-major. Segment 0 is padding: it is written to the cache at its position, but no token attends to it.
 struct NewTokens {
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> positions;
@@ -32,19 +32,19 @@ class Decoder {
   explicit Decoder(backend::Workers& workers, const backend::Backend& backend = backend::cpu_backend())
       : workers_(workers), backend_(backend) {}
 
-  // Programs differ in the number of new tokens only: they share parameters and caches, and the memory of `beside` where it is
-  // large enough.
+  // Prepares a program to run. Programs may differ only in the number of new tokens: they share parameters and caches, and reuse the
+  // scratch memory of `beside` if it is large enough.
   Ready prepare(const Program& program, const Ready* beside = nullptr);
 
   void set_parameter(const std::string& path, const run::Array& whole);
-  // Where a parameter lies, to be written to; it counts as given then.
+  // The memory of a parameter, for the caller to fill. The parameter counts as set from then on.
   std::vector<store::Part> parameter_parts(const std::string& path);
-  // All rows start anew.
+  // Clears the caches, so that all rows start from their first token.
   void forget();
 
   // The logits of the new tokens, [B, S, V].
   run::Array run(Ready& program, const NewTokens& tokens);
-  // They are kept, and nothing is asked about them.
+  // Runs the new tokens only to write them to the caches, and does not return logits.
   void keep(Ready& program, const NewTokens& tokens, const run::Observers& observers = {});
 
   run::Pool& pool() { return *pool_; }
@@ -58,7 +58,7 @@ class Decoder {
   std::shared_ptr<run::State> state_ = std::make_shared<run::State>();
   mesh::Mesh mesh_{{}};
   std::set<std::string> parameters_, without_value_, caches_;
-  bool is_lost_ = false;  // what the caches hold, after a run that failed
+  bool is_lost_ = false;  // whether a failed run has left the caches with undefined contents
 };
 
 }  // namespace moesh::decode

@@ -13,10 +13,10 @@
 namespace moesh::decode {
 namespace {
 
-// Prompts go through programs of few lengths: a prompt takes the next longer one, and several runs of the longest.
+// Prompts are prefilled by programs of a few lengths: a prompt takes the next longer program, or several runs of the longest.
 constexpr std::int64_t kLengths[] = {8, 32, 128, 512};
 
-// Elements as float32: where they lie, or in `room`.
+// Elements as float32: in place if they are of that type, else converted into `room`.
 std::span<const float> floats(const run::Array& array, std::int64_t first, std::int64_t count, std::vector<float>& room) {
   if (array.view.dtype == DType::float32) return {array.as<float>() + first, static_cast<std::size_t>(count)};
   backend::for_floating(array.view.dtype, [&]<typename T>() {
@@ -25,8 +25,8 @@ std::span<const float> floats(const run::Array& array, std::int64_t first, std::
   return room;
 }
 
-// What a program takes for so many tokens, where reading the weights is 1. The products of some tokens take as long as that. A rule by
-// numbers alone: the same prompts always go the same way.
+// Relative time of a program on this many tokens, in units of reading the weights; the GEMMs of 16 tokens take about as long. The rule
+// is not measured, so that the same prompts always take the same path.
 double cost(std::int64_t tokens) {
   constexpr double kAsLongAsWeights = 16;
   return 1 + static_cast<double>(tokens) / kAsLongAsWeights;
@@ -79,8 +79,8 @@ void Generator::take_rows() {
   }
 }
 
-// The tokens of each row that come next, up to so many but for `left` at its end, and padding behind them. What padding is kept as is
-// overwritten by the row's next token before anybody sees it.
+// The next tokens of each row, at most `length` and without the last `left` of the row, then padding. The padding's cache entry is
+// overwritten by the row's next token before any token attends to it.
 NewTokens Generator::next_tokens(std::int64_t length, std::int64_t left) {
   NewTokens tokens;
   for (Row& row : rows_) {
@@ -103,8 +103,8 @@ Ready& Generator::prefill(std::int64_t length) {
   return prefills_.emplace(length, decoder_.prepare(make_program(request_, {length, slots_, false}, target_), beside)).first->second;
 }
 
-// A program for prompts goes over all rows, so all texts wait for it; left to the steps, a prompt waits for a step a token, and the others
-// go on. What makes them wait less together is done.
+// Whether to prefill. A prefill runs on all rows, so all texts wait for it; without it, each prompt waits one step per token while the
+// others advance. The choice is the one with the shorter total wait.
 bool Generator::pays(std::int64_t length) const {
   const auto rows = static_cast<std::int64_t>(rows_.size());
   std::int64_t texts = 0, left = 0;
@@ -115,7 +115,7 @@ bool Generator::pays(std::int64_t length) const {
   return static_cast<double>(texts) * cost(rows * length) < static_cast<double>(left) * cost(rows);
 }
 
-// All of a text but its last token, whose logits are asked for.
+// Prefills prompts except for their last token, whose logits are needed and which a step therefore runs.
 void Generator::keep_prompts() {
   while (true) {
     std::int64_t most = 0;
@@ -152,7 +152,7 @@ void Generator::step(const std::function<bool(const Continued&)>& see) {
   }
 }
 
-// The next token of each row whose tokens are all kept.
+// Samples the next token of each row whose tokens are all in the cache.
 std::vector<std::int32_t> Generator::drawn(const run::Array& logits) const {
   std::vector<std::int32_t> tokens(rows_.size());
   const std::int64_t vocabulary = logits.view.shape.back();

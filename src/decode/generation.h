@@ -1,4 +1,4 @@
-// Texts that are gone on with, several at a time: each has a row of the decoder, and when it ends the next one takes the row.
+// Generates several texts at a time: each has a row of the decoder, and when a text ends, the next one takes its row.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 namespace moesh::decode {
 
 struct Prompt {
-  std::vector<std::int32_t> ids;        // at least one
+  std::vector<std::int32_t> ids;        // at least one token
   Sampling sampling;
-  std::int64_t most_tokens = 0;         // that follow it
-  std::vector<std::int32_t> stop_ids;   // each of which ends the text
-  std::int64_t text = 0;                // tells it apart from others that go on
-  std::int64_t number = 0;              // what is drawn goes by it, not by the row
+  std::int64_t most_tokens = 0;         // largest number of tokens that may follow
+  std::vector<std::int32_t> stop_ids;   // tokens each of which ends the text
+  std::int64_t text = 0;                // identifies the text among those being generated
+  std::int64_t number = 0;              // the random draws depend on it, not on the row
 };
 
 enum class Ended { not_yet, by_stop, by_length };
 
-// Why a text ended, in the word that answers have for it; null while it goes on.
+// Why a text ended, as the finish_reason of OpenAI's interface; null if it has not ended.
 const char* finish_reason(Ended ended);
 
-// What became of a text with its next token.
+// The next token of a text, and whether the text ends with it.
 struct Continued {
   std::int64_t text;
   std::int32_t token;
@@ -35,36 +35,37 @@ struct Continued {
 
 class Generator {
  public:
-  // `request` says how many rows there are, `slots` how long a text may become with its prompt.
+  // `request` sets the number of rows; `slots` is the largest length of a prompt together with its text.
   Generator(const models::ModelRequest& request, const mesh::Topology& target, std::int64_t slots, backend::Workers& workers);
 
-  // Whose parameters are to be set before the first step.
+  // The caller must set the decoder's parameters before the first step.
   Decoder& decoder() { return decoder_; }
-  const graph::Graph& graph() const { return program_.graph; }  // names them
+  const graph::Graph& graph() const { return program_.graph; }  // names the parameters
 
-  // What a step takes, as planned: weights, keys and values, and what it works in.
+  // The planned memory of a step: weights and KV cache, and scratch memory.
   run::Taken planned_memory() const { return run::bytes_of(step_.run.plan()); }
 
   // Refuses a prompt that leaves no room for a token.
   void add(Prompt prompt);
   bool is_idle() const;  // no text is left
 
-  // Each text that has a row goes on by a token: by the next one of its prompt, or by a new one. `see` may end a text by its answer:
-  // true where it is to go on.
+  // Advances each text that has a row by one token: the next one of its prompt, or a new one. `see` is called for each new token; it
+  // returns true to continue the text and false to end it.
   void step(const std::function<bool(const Continued&)>& see);
-  // A text is given up, wherever it is.
+  // Abandons a text, whether it waits or has a row.
   void drop(std::int64_t text);
 
  private:
   struct Row {
     Prompt prompt;
-    std::vector<std::int32_t> ids;  // with what follows; none: the row is free
-    std::int64_t kept = 0;          // of them in the cache
-    std::int32_t segment = 0;       // tells its texts apart
+    std::vector<std::int32_t> ids;  // the prompt and the new tokens; empty if the row is free
+    std::int64_t kept = 0;          // how many of `ids` are in the cache
+    std::int32_t segment = 0;       // distinguishes the texts that use the row one after the other
 
     bool is_free() const { return ids.empty(); }
     bool is_kept() const { return !is_free() && kept == static_cast<std::int64_t>(ids.size()); }
-    std::int64_t left() const { return is_free() ? 0 : static_cast<std::int64_t>(ids.size()) - kept - 1; }  // of the prompt, but its last
+    // Tokens of the prompt that are not in the cache, except its last.
+    std::int64_t left() const { return is_free() ? 0 : static_cast<std::int64_t>(ids.size()) - kept - 1; }
     void free() {
       ids.clear();
       kept = 0;
@@ -83,9 +84,9 @@ class Generator {
   std::int64_t slots_;
   backend::Workers& workers_;
   Decoder decoder_;
-  Program program_;  // of a token
+  Program program_;  // for one new token per row
   Ready step_;
-  std::map<std::int64_t, Ready> prefills_;  // by their lengths
+  std::map<std::int64_t, Ready> prefills_;  // by the number of new tokens per row
   std::deque<Prompt> waiting_;
   std::vector<Row> rows_;
 };

@@ -18,7 +18,7 @@
 namespace moesh::decode {
 namespace {
 
-// A token that may be chosen. The likeliest first; of those that are equal the one with the lower number.
+// A token that may be chosen. Candidates are ordered by falling score, and by token id if scores are equal.
 struct Candidate {
   std::int32_t token;
   double score;
@@ -37,8 +37,8 @@ std::vector<float> penalised(std::span<const float> logits, std::span<const std:
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The likeliest token. Fails on scores that have no order: minus infinity is a token that is never chosen; nothing else that is not finite
-// has a place among the others.
+// The likeliest token. Minus infinity marks a token that is never chosen; any other score that is not finite has no place in the order
+// and makes this fail.
 std::int32_t likeliest(std::span<const float> scores) {
   float largest = 0;
   backend::cpu::vectorised(backend::cpu::chosen_isa(), [&]() MOESH_LOOP {
@@ -52,7 +52,7 @@ std::int32_t likeliest(std::span<const float> scores) {
        "weights that are all finite, or activations of a wider range: dtype=float32");
 }
 
-// Candidates in their order, which is made as far as it is asked for.
+// Candidates in order. They are sorted only as far as they are accessed.
 class Ranked {
  public:
   explicit Ranked(std::span<const float> scores) {
@@ -94,22 +94,22 @@ class Ranked {
   }
 
   std::vector<Candidate> all_;
-  std::size_t sorted_ = 0;  // of them, from the first on
+  std::size_t sorted_ = 0;  // number of candidates that are sorted, from the first on
 };
 
-// An exponential above that of the first, in float64.
+// A candidate's probability relative to the first one's, in float64.
 double weight(const Candidate& candidate, const Candidate& first, double temperature) {
   return std::exp((candidate.score - first.score) / temperature);
 }
 
-// The same in float32, for all scores: by whole registers, so that a vocabulary takes microseconds.
+// The same in float32, for all scores: vectorised, so that a whole vocabulary takes microseconds.
 constexpr std::size_t kBlock = 1024;
 [[gnu::always_inline]] inline float weight(float score, float largest, float temperature) {
   return backend::cpu::exp_of((score - largest) / temperature);
 }
 float divisor_of(double temperature) { return static_cast<float>(std::max(temperature, 1e-30)); }
 
-// The sum of each block of the scores.
+// The sum of the weights of each block of scores.
 std::vector<double> block_sums(std::span<const float> scores, float largest, double temperature) {
   std::vector<double> sums;
   const float divisor = divisor_of(temperature);
@@ -123,7 +123,8 @@ std::vector<double> block_sums(std::span<const float> scores, float largest, dou
   return sums;
 }
 
-// Among all tokens, by their numbers: nothing limits the choice, so that no order of theirs is needed. `part`: of the sum of all weights.
+// Draws among all tokens in the order of their ids: without a limit on the choice they need not be sorted. `part` is the point of the
+// draw, as a fraction of the sum of all weights.
 std::int32_t drawn_among_all(std::span<const float> scores, std::int32_t likeliest, double temperature, double part) {
   const float largest = scores[at(likeliest)], divisor = divisor_of(temperature);
   const std::vector<double> sums = block_sums(scores, largest, temperature);
@@ -135,12 +136,12 @@ std::int32_t drawn_among_all(std::span<const float> scores, std::int32_t likelie
     if (left < here) return static_cast<std::int32_t>(i);
     left -= here;
   }
-  return likeliest;  // rounding left a bit
+  return likeliest;  // rounding left a remainder
 }
 
-// The place that `find` finds with the sum of all weights, added up from the first to the last. A larger sum finds the same place or a
-// later one: where both ends of what rounding can make of a sum find the same, the order does not matter and is not made. `scores`: of all
-// tokens.
+// The place that `find` returns for the sum of all weights, added in sorted order. A larger sum gives the same place or a later one. So
+// if both ends of the rounding interval of a sum in another order give the same place, the candidates need not be sorted. `scores`: the
+// scores of all tokens.
 template <typename Find>
 std::size_t place_by_sum(Ranked& ranked, std::span<const float> scores, double temperature, const Find& find) {
   const auto found = [&](double sum, double error) -> std::optional<std::size_t> {
@@ -177,7 +178,7 @@ void keep_as_likely(Ranked& ranked, double share) {
   if (share > 0) ranked.keep_above(ranked.at(0).score + std::log(share));
 }
 
-// In [0, 1), with 53 bits.
+// A uniform random number in [0, 1) with 53 bits, for a place of a text.
 double uniform(const Sampling& sampling, std::int64_t text, std::size_t place) {
   const RandomKey key = fold_in(random_key(sampling.seed), static_cast<std::uint32_t>(text));
   const auto index = 2 * static_cast<std::uint64_t>(place);

@@ -1,4 +1,4 @@
-// Which token comes next, from the logits of all.
+// Chooses the next token of a text from the logits.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 namespace moesh::decode {
 
 struct Sampling {
-  double temperature = 0;         // 0: the likeliest token
-  std::int64_t top_k = 0;         // among so many of the likeliest; 0: among all
-  double top_p = 1;               // among the likeliest that hold this share of the probability together
-  double min_p = 0;               // among those that are this share as likely as the likeliest
-  double repetition_penalty = 1;  // scores of tokens that were there are divided by it, or multiplied where they are below 0
+  double temperature = 0;         // 0 chooses the likeliest token
+  std::int64_t top_k = 0;         // limits the choice to this many of the likeliest tokens; 0 for no limit
+  double top_p = 1;               // limits it to the likeliest tokens that together have this share of the probability
+  double min_p = 0;               // limits it to tokens with at least this fraction of the likeliest token's probability
+  double repetition_penalty = 1;  // divides the scores of earlier tokens; negative scores are multiplied by it instead
   std::int64_t seed = 0;
 };
 
-// As decode_sampling_... say.
+// The sampling that the settings decode_sampling_... describe.
 Sampling sampling_of(const config::Settings& settings);
 
-// The token for a place of a text: it depends on nothing but these. What limits the choice goes by probabilities before the
-// temperature, one limit after the other, and then the likeliest tokens come first; where nothing limits it they come by their
-// numbers. `before`: the text's tokens; `text`: its number. Fails on logits that have no order.
+// Chooses the next token of a text; the result depends only on the arguments. The limits apply one after the other, to probabilities
+// before the temperature. The draw accumulates weights from the likeliest token on, or in the order of token ids if there is no limit.
+// `before` has the text's tokens so far, and `text` is its number. Fails on logits that have no order, such as NaN.
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> before, const Sampling& sampling, std::int64_t text);
 
 }  // namespace moesh::decode

@@ -1,4 +1,4 @@
-// What texts are made of: a model by its path, what is asked of it, and a prompt's tokens.
+// Prepares what generation starts from: the request that opens a model by its path, the number of rows, and a prompt's tokens.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace moesh::decode {
 
-// The request that opens a Hugging Face folder with its tokenizer, or a run or checkpoint under the settings that it was saved with,
-// and on top the words that are given. One device decodes where these name no mesh.
+// The request that opens a Hugging Face folder with its tokenizer, or a run or checkpoint with the settings that it was saved under. The
+// given words override these settings. Decoding uses one device unless the words describe a mesh.
 std::vector<std::string> request_of(const std::string& model, const std::vector<std::string>& words);
 
-// How many texts go on at a time: as many as are wanted, or a few more that the devices share evenly; where per_device_batch_size is
-// given it says so.
+// How many texts are generated at a time: `wanted`, rounded up to a multiple of the number of devices, unless the user has set
+// per_device_batch_size, which then decides.
 std::int64_t rows_for(const session::Session& session, std::int64_t wanted);
 
-// The tokens of a prompt, with the one that begins texts where add_bos asks for it.
+// The tokens of a prompt, after the begin token if add_bos is set and the tokenizer has one.
 tokenizer::Ids prompt_ids(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings, std::string_view prompt);
 
-// The tokens that end a text, where it does not go on all the same.
+// The tokens that end a text; none if `ignores_end`.
 tokenizer::Ids end_ids(const tokenizer::Tokenizer& tokenizer, bool ignores_end);
 
 }  // namespace moesh::decode

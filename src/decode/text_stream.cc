@@ -6,12 +6,12 @@
 namespace moesh::decode {
 namespace {
 
-// Tokens that are read again with what follows: a token's text may depend on those before it.
+// Number of tokens that are decoded again together with the next ones, since a token's text may depend on those before it.
 constexpr std::size_t kContext = 6;
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // what a tokenizer gives for bytes that make no character yet
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // what a tokenizer returns for the bytes of an incomplete character
 
-// Whether the last character may go on with the next token.
+// Whether the last character may be continued by the next token.
 bool is_cut_short(std::string_view text) {
   if (text.ends_with(kReplacement)) return true;
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
@@ -23,7 +23,7 @@ bool is_cut_short(std::string_view text) {
   return false;
 }
 
-// How much of the text's end a stop begins with.
+// The length of the longest end of the text with which the stop begins.
 std::size_t overlap(std::string_view text, std::string_view stop) {
   for (std::size_t size = std::min(text.size(), stop.size() - 1); size > 0; --size) {
     if (text.ends_with(stop.substr(0, size))) return size;
@@ -79,7 +79,7 @@ std::string TextStream::released(std::string more, bool is_last) {
   return text;
 }
 
-// The token that ends a text by itself does not belong to it.
+// A stop token's own text is not part of the text.
 Grown grown(TextStream& stream, const Continued& next) {
   Grown made{next.ended == Ended::by_stop ? "" : stream.add(next.token), next.ended};
   if (stream.is_stopped()) made.ended = Ended::by_stop;

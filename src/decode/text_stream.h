@@ -1,4 +1,4 @@
-// The text of tokens that come one after the other, as far as it is certain.
+// Decodes tokens to text as they come, and returns text only once later tokens cannot change it.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace moesh::decode {
 
 class TextStream {
  public:
-  // What follows a prompt. `stops`: texts that end it, and do not belong to it.
+  // The stream of the text that follows a prompt. A text in `stops` ends the stream and is not part of it.
   TextStream(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> prompt, std::vector<std::string> stops);
 
-  // What is certain with one more token: whole characters, and nothing that may be the begin of a stop.
+  // The text that has become certain with one more token: whole characters, and nothing that may be the beginning of a stop.
   std::string add(std::int32_t token);
-  // What was held back, when no more tokens come.
+  // The text that was held back; called when no more tokens come.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 
@@ -27,13 +27,13 @@ class TextStream {
 
   const tokenizer::Tokenizer& tokenizer_;
   std::vector<std::string> stops_;
-  std::vector<std::int32_t> ids_;   // the last ones of what was told, and those that were not
-  std::size_t told_ = 0;            // of ids_
-  std::string held_;                // text that may be the begin of a stop
+  std::vector<std::int32_t> ids_;   // the last tokens whose text was returned, then those whose text was not
+  std::size_t told_ = 0;            // how many of ids_ have had their text returned
+  std::string held_;                // text that may be the beginning of a stop
   bool is_stopped_ = false;
 };
 
-// What a text has with its next token: what became certain of it, and whether that ends it, by one of its stops too.
+// What the next token adds to a text: the text that has become certain, and whether the text ends, also by one of its stops.
 struct Grown {
   std::string more;
   Ended ended = Ended::not_yet;

@@ -14,7 +14,7 @@ namespace {
 
 using train::RecordedPrompt;
 
-// The same tokens in every row.
+// The same new tokens in every row.
 NewTokens in_all_rows(const std::vector<std::int32_t>& ids, std::int64_t first, std::int64_t rows) {
   NewTokens tokens;
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -27,7 +27,7 @@ NewTokens in_all_rows(const std::vector<std::int32_t>& ids, std::int64_t first, 
   return tokens;
 }
 
-// Of the last position of a row.
+// The logits at the last position of a row.
 std::vector<double> last_logits(const run::Array& logits, std::int64_t row) {
   const std::int64_t length = logits.view.shape[1], vocabulary = logits.view.shape[2];
   const float* first = logits.as<float>() + ((row + 1) * length - 1) * vocabulary;
@@ -39,7 +39,7 @@ struct Held {
   train::Worst logits{"logits while decoding", train::kLogitsOfModel};
 };
 
-// Logits of all rows against those of a recorded token. The token that is likeliest in each of them; -1 where rows
+// Compares the logits of all rows with those of a recorded token. Returns the token that is likeliest in every row, or -1 if rows
 // disagree.
 std::int32_t see(const RecordedPrompt& of, std::size_t at, const run::Array& logits, Held& held) {
   std::int32_t token = -1;
@@ -56,7 +56,7 @@ std::int32_t see(const RecordedPrompt& of, std::size_t at, const run::Array& log
   return token;
 }
 
-// Until one differs: what follows it is of another text.
+// Follows a recorded text until a token differs, since the tokens after it would belong to another text.
 void follow(const RecordedPrompt& of, Decoder& decoder, Ready& prefill, Ready& step, std::int64_t rows, Held& held) {
   decoder.forget();
   run::Array logits = decoder.run(prefill, in_all_rows(of.prompt, 0, rows));
@@ -70,7 +70,7 @@ void follow(const RecordedPrompt& of, Decoder& decoder, Ready& prefill, Ready& s
   held.tokens.see(0, of.name);
 }
 
-// Of one token, and of each prompt's length.
+// The programs for one token, and for the length of each prompt.
 struct Programs {
   Program step;
   std::vector<Program> prompts;

@@ -1,5 +1,4 @@
-// Goes on from recorded prompts, token by token through the KV cache, and holds tokens and logits against what was
-// recorded.
+// Continues recorded prompts token by token through the KV cache, and compares tokens and logits with the recorded ones.
 #pragma once
 
 #include <vector>
@@ -9,7 +8,7 @@
 
 namespace moesh::decode {
 
-// On as many rows as the request says, each of them the same prompt. A layout that trains, and single tokens cannot lie in, is told.
+// Runs each prompt in all rows of the request. If the layout can train but not decode, the findings say so.
 train::Findings verify_tokens(const train::RecordedModel& recorded, const models::ModelRequest& request,
                                           const mesh::Topology& target, backend::Workers& workers);
 

@@ -1,4 +1,4 @@
-// Where a model that decodes has its parameters from.
+// Reads the parameters of a model for decoding.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace moesh::decode {
 
-// Those of a Hugging Face folder, of a run's newest checkpoint, or of the checkpoint that is named. `graph`: whose parameters are meant.
-// What was read, as a line.
+// Reads the parameters of `graph` from a Hugging Face folder, from a run's newest checkpoint, or from a checkpoint. Returns a line on
+// what was read.
 std::string read_weights(Decoder& decoder, const graph::Graph& graph, const models::ModelRequest& request, const std::string& path,
                          backend::Workers& workers);
 

@@ -1,4 +1,4 @@
-// Two forecasts side by side.
+// Compares two forecasts side by side.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace moesh::forecast {
 
-// Time, memory, and the collectives that differ.
+// One table of time and memory, and one of the collectives that differ.
 std::string compare(const Forecast& before, const Forecast& after, int width);
 
 }  // namespace moesh::forecast

@@ -10,8 +10,8 @@
 namespace moesh::forecast {
 namespace {
 
-constexpr double kManyRows = 64;  // of a device: they are as good as normal
-constexpr std::int64_t kNumbers = std::int64_t{1} << 19;  // at random, for the samples of a load
+constexpr double kManyRows = 64;  // per device, from which on their distribution is taken as normal
+constexpr std::int64_t kNumbers = std::int64_t{1} << 19;  // random numbers for the samples of one load
 constexpr std::int64_t kMostSamples = 2048, kLeastSamples = 128;
 constexpr double kLeastWeight = 1e-300;
 
@@ -44,7 +44,8 @@ std::vector<double> weights_of(std::int64_t experts, double skew) {
   return weights;
 }
 
-// Draws without putting back. Each sum is that of its two parts, so that nothing is lost where weights differ by far.
+// Weighted draws without replacement, by a binary tree of sums. A sum is always recomputed from its two parts, so that no precision is
+// lost if weights differ widely.
 class Urn {
  public:
   explicit Urn(const std::vector<double>& weights)
@@ -78,7 +79,7 @@ class Urn {
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-// By rank: which device has the expert.
+// By an expert's rank: the device that has it.
 std::vector<std::size_t> devices_in_order(const Draw& draw) {
   std::vector<std::size_t> devices(size(draw.experts));
   const std::size_t each = size((draw.experts + draw.devices - 1) / draw.devices);
@@ -86,7 +87,7 @@ std::vector<std::size_t> devices_in_order(const Draw& draw) {
   return devices;
 }
 
-// Rows of devices of a group: each token draws.
+// Samples the rows per device of one group, token by token.
 class FewRows {
  public:
   explicit FewRows(const Draw& draw)
@@ -110,9 +111,10 @@ class FewRows {
   const std::vector<std::size_t>* devices_ = nullptr;
 };
 
-// The same by their means and covariances. A token has so many choices and no more: with p (1 - p) for an expert's
-// chance p, c_d for the sum of a device and c for that of all, a device varies by c_d - c_d^2 / c and two together by
-// -c_d c_e / c; exact without skew.
+// Samples the same as normal variates, by their means and covariances. Since a token has a fixed number of choices, the rows of devices
+// are correlated: let c_d be the sum of p (1 - p) over the experts of device d, where p is an expert's chance, times tokens and
+// experts / (experts - 1), and c the sum over all devices. Then the variance of a device is c_d - c_d^2 / c and the covariance of two is
+// -c_d c_e / c, which is exact without skew.
 class ManyRows {
  public:
   explicit ManyRows(const Draw& draw)
@@ -145,7 +147,7 @@ class ManyRows {
   const Draw& draw_;
   std::vector<double> chances_;
   std::vector<double> means_, spreads_, noise_;  // by device
-  double all_ = 0;                               // spreads together
+  double all_ = 0;                               // the sum of the spreads
 };
 
 template <typename Rows>
@@ -178,7 +180,7 @@ Load sampled(Rows rows_of, const Draw& draw, ExpertOrder order, std::int64_t roo
   return load;
 }
 
-// E[max(0, X - c)] of a binomial X, by its probabilities from c on, to the side where they fall.
+// E[max(0, X - c)] for a binomial X, summed from c on in the direction in which the probabilities decrease.
 double expected_beyond(std::int64_t n, double p, std::int64_t c) {
   const auto all = static_cast<double>(n), bound = static_cast<double>(c);
   if (c >= n || p <= 0) return 0;
@@ -200,9 +202,9 @@ double expected_beyond(std::int64_t n, double p, std::int64_t c) {
 
 }  // namespace
 
-// Experts arrive at exponential times, and the first ones are chosen: an expert is when fewer than that many others
-// come before it. The integral over the logarithm of its time, by the trapezoidal rule, which converges as fast as the
-// integrand falls at both ends.
+// Experts arrive at exponentially distributed times, and the first `choices` of them are chosen. So an expert is chosen if fewer than
+// `choices` others arrive before it. Its chance is an integral over the logarithm of its arrival time, computed by the trapezoidal rule,
+// which converges as fast as the integrand falls off at both ends.
 std::vector<double> chances_of(std::int64_t experts, std::int64_t choices, double skew) {
   const std::size_t count = size(experts), most = size(std::min(choices, experts));
   const std::vector<double> weights = weights_of(experts, skew);
@@ -213,7 +215,7 @@ std::vector<double> chances_of(std::int64_t experts, std::int64_t choices, doubl
   for (double u = start; u < end; u += kStep) {
     const double time = std::exp(u);
     std::fill(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(most), 0.0);
-    std::fill(behind.end() - static_cast<std::ptrdiff_t>(most), behind.end(), 1.0);  // at most so many of none
+    std::fill(behind.end() - static_cast<std::ptrdiff_t>(most), behind.end(), 1.0);  // of no experts, at most k have arrived
     before[0] = 1;
     for (std::size_t i = 0; i < count; ++i) {
       const double absent = std::exp(-weights[i] * time), there = -std::expm1(-weights[i] * time);
@@ -223,7 +225,7 @@ std::vector<double> chances_of(std::int64_t experts, std::int64_t choices, doubl
     }
     for (std::size_t i = count; i-- > 0;) {
       const double absent = std::exp(-weights[i] * time), there = -std::expm1(-weights[i] * time);
-      double in_time = 0;  // that fewer others are there
+      double in_time = 0;  // the probability that fewer than `most` others have arrived
       for (std::size_t k = 0; k < most; ++k) {
         in_time += before[i * most + k] * behind[(i + 1) * most + most - 1 - k];
         behind[i * most + k] =

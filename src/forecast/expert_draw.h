@@ -1,4 +1,4 @@
-// Tokens that draw their experts by Zipf's law: how many rows the busiest device has, and how many find no room.
+// The load of devices whose tokens draw experts by Zipf's law: the rows of the busiest device, and the rows that find no room.
 #pragma once
 
 #include <cstdint>
@@ -6,39 +6,38 @@
 
 namespace moesh::forecast {
 
-// What the devices that share out the experts of a layer draw at once.
+// The tokens that draw experts at the same time, on the devices that share out the experts of a layer.
 struct Draw {
-  std::int64_t tokens = 1;   // of these devices together
-  std::int64_t choices = 1;  // of a token, each another expert
+  std::int64_t tokens = 1;   // on these devices together
+  std::int64_t choices = 1;  // per token, each a different expert
   std::int64_t experts = 1;
   std::int64_t devices = 1;
-  std::int64_t groups = 1;  // of such devices, each with tokens of its own and the same experts on the same ones
-  double skew = 0;          // the first choice is the r-th expert with a probability in proportion to r^-skew
+  std::int64_t groups = 1;  // groups of such devices, each with its own tokens; all groups place the experts alike
+  double skew = 0;          // the probability that the first choice is the r-th expert is proportional to r^-skew
 
   bool operator==(const Draw&) const = default;
 
   double mean_rows() const { return static_cast<double>(tokens * choices) / static_cast<double>(devices); }
 };
 
-// How experts lie on their devices: the r-th anywhere, or beside those before it, so that a device has the most wanted
-// ones.
+// How experts are placed on devices: at random, or by rank, so that one device has the most wanted ones.
 enum class ExpertOrder : std::uint8_t { random, by_rank };
 
 struct Load {
-  double busiest = 1;        // expected: rows of the device that has the most, of all groups, by the mean
-  double almost_always = 1;  // no device has more by the mean in 99 of 100 draws
-  double overflows = 0;      // the share of draws in which some device has more rows than room
-  double dropped = 0;        // the expected share of choices beyond it
+  double busiest = 1;        // expected rows of the busiest device of all groups, relative to the mean
+  double almost_always = 1;  // in 99 of 100 draws no device has more rows than this, relative to the mean
+  double overflows = 0;      // the share of draws in which some device has more rows than it has room for
+  double dropped = 0;        // the expected share of choices that find no room
 };
 
-// `room`: rows of a device; 0 for all. Sampled with a fixed seed: where rows are few, tokens draw one after the other;
-// where they are many, the rows of devices are normal numbers of the same means and covariances.
+// `room`: the rows that a device has room for; 0: for all. The load is sampled with a fixed seed. If rows are few, tokens draw one after
+// the other; if they are many, the rows per device are normal variates with the same means and covariances.
 Load load_of(const Draw& draw, ExpertOrder order, std::int64_t room = 0);
 
-// By rank: the chance that an expert is among a token's choices, which are drawn without putting back.
+// By an expert's rank: the probability that it is among the choices of a token, which are drawn without replacement.
 std::vector<double> chances_of(std::int64_t experts, std::int64_t choices, double skew);
 
-// The expected share of the choices of `tokens` that find none of the `slots` that each expert has for them.
+// The expected share of dropped choices if each expert has `slots` capacity slots for `tokens` tokens.
 double share_beyond_slots(const Draw& draw, std::int64_t tokens, std::int64_t slots);
 
 }  // namespace moesh::forecast

@@ -19,7 +19,7 @@ using plan::Plan;
 
 constexpr std::size_t kMostNamed = 8;
 
-// What moves a value without changing it.
+// Whether an instruction leaves values unchanged, as do moves and the borders of loops.
 bool only_moves(const Instruction& instruction) {
   return instruction.kind == Instruction::Kind::copy || instruction.op == graph::Op::reshard ||
          instruction.kind == Instruction::Kind::loop || instruction.kind == Instruction::Kind::end;
@@ -29,7 +29,7 @@ bool touches(const Plan& plan, const std::vector<plan::ViewId>& views, plan::Buf
   return std::any_of(views.begin(), views.end(), [&](plan::ViewId id) { return plan.view(id).buffer == buffer; });
 }
 
-// Choices are known by their node.
+// The partitioner's choice is found by the path, op, equation and phase of its node.
 End end_of(const Plan& plan, const Instruction& instruction, plan::ViewId value,
            const std::vector<partition::Choice>& choices) {
   const auto* einsum = std::get_if<graph::EinsumOf>(&instruction.attributes);
@@ -44,7 +44,7 @@ End end_of(const Plan& plan, const Instruction& instruction, plan::ViewId value,
   return end;
 }
 
-// Back to the op that made what moves.
+// Goes back to the op that made the value.
 End maker_of(const Plan& plan, InstructionId from, const std::vector<partition::Choice>& choices) {
   plan::ViewId value = plan.instructions[static_cast<std::size_t>(from)].operands[0];
   for (InstructionId i = from; i-- > 0;) {
@@ -56,7 +56,7 @@ End maker_of(const Plan& plan, InstructionId from, const std::vector<partition::
   return {"given", plan.buffer_of(value).name, words_of(plan.view(value), plan.mesh), nullptr};
 }
 
-// On to the op that reads it.
+// Goes on to the op that reads the value.
 End reader_of(const Plan& plan, InstructionId from, const std::vector<partition::Choice>& choices) {
   plan::ViewId value = plan.instructions[static_cast<std::size_t>(from)].results[0];
   for (std::size_t i = static_cast<std::size_t>(from) + 1; i < plan.instructions.size(); ++i) {
@@ -116,7 +116,7 @@ std::string found_words(const Forecast& f, const std::string& word) {
   return fmt::format("{} ({}{})", count, join(names, ", "), count > kMostNamed ? ", ..." : "");
 }
 
-// What words could have meant: kinds, axes, phases, and paths with their parts.
+// The words that could have been meant: kinds, axes, phases, and paths with their parts.
 std::vector<std::string> known_words(const Forecast& f) {
   std::set<std::string> words;
   for (const Sent& sent : f.collectives) {

@@ -1,4 +1,4 @@
-// What a training step will take on a machine, from its plan: time, memory, and what is sent.
+// Forecasts from a plan what a training step takes on a machine: time, memory and communication.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace moesh::forecast {
 
-// An entry of the list of collectives: one instruction, as often as it runs.
+// An entry of the list of collectives: one instruction, with all its runs in a step.
 struct Sent {
   partition::Collective what;
   std::string name;  // "c12": the twelfth of the plan
@@ -22,25 +22,25 @@ struct Sent {
   std::string axes;  // "fsdp+expert"
   plan::InstructionId instruction = -1;
   graph::Phase phase = graph::Phase::forward;
-  double seconds = 0;   // all runs together
-  double exposed = 0;   // of them, while no kernel runs and one waits
-  double critical = 0;  // of them, on the longest chain of what waits for one another
+  double seconds = 0;   // of all runs together
+  double exposed = 0;   // the part in which no kernel runs because one, or the step's end, waits for it
+  double critical = 0;  // the part on the critical path
   std::string operand;  // "bfloat16[4096, 32, 128] as [expert, -, -]"
-  std::string cause;    // the node that it is made for
-  std::string tensor;   // what it moves
+  std::string cause;    // the path of the node that needs it
+  std::string tensor;   // the tensor that it moves, by the name of its buffer
 };
 
-// Some collectives, all runs together.
+// The total of several collectives, over all their runs.
 struct SentTotal {
   std::int64_t collectives = 0, runs = 0, operand_bytes = 0;
-  double wire_bytes = 0;  // that a device sends
+  double wire_bytes = 0;  // that leave a device
   double seconds = 0, exposed = 0;
 
   void add(const Sent& sent);
   void add(const SentTotal& other);
 };
 
-// Kernels of one kind, all runs together.
+// The total of the kernels of one kind, over all their runs.
 struct KernelTime {
   std::string kind;
   std::int64_t runs = 0;
@@ -49,35 +49,35 @@ struct KernelTime {
   double critical = 0;
 };
 
-// What a step works on, all devices together.
+// The size of a step, over all devices.
 struct StepSize {
   double tokens = 0;
-  double model_flops = 0;  // forward and backward, without what is computed again
+  double model_flops = 0;  // forward and backward, without rematerialisation
 };
 
 // "bfloat16[4096, 32, 128] as [expert, -, -]"
 std::string words_of(const plan::View& view, const mesh::Mesh& mesh);
 
-// Memory that XLA's compiled steps take at the peak, by what is planned of the same ones: the median of those in tests/golden/compiled.
+// The peak memory of steps compiled by XLA, relative to that planned for the same steps: the median over tests/golden/compiled.
 inline constexpr double kTakenByXla = 1.14;
 
-// Where the plan draws experts at random, times are those of the busiest devices that are to be expected.
+// If the plan draws experts at random, times are those of the busiest device that is to be expected.
 struct Forecast {
-  double seconds = 0;  // of a step
-  double kernels = 0;  // in which kernels run
-  double exposed = 0;  // in which none does, because of collectives
+  double seconds = 0;  // per step
+  double kernels = 0;  // the time in which kernels run
+  double exposed = 0;  // the time in which no kernel runs, because of collectives
   double tokens_per_second_per_device = 0;
-  double mfu = 0;                        // model flops by the chip's peak; 0 where that is not known
+  double mfu = 0;                        // model FLOP/s relative to the chip's peak; 0: the peak is not known
   std::vector<KernelTime> kernel_times;  // the longest first
   std::vector<Sent> collectives;         // in the plan's order
   Memory memory;
-  HostMemory host;  // where values are kept there
-  double busiest_rows = 1;  // where the plan draws experts at random: rows of a layer's busiest device, by the mean
+  HostMemory host;          // the values that wait in the host's memory
+  double busiest_rows = 1;  // if the plan draws experts at random: rows of a layer's busiest device, relative to the mean
   std::int64_t usable_memory = 0;
-  bool is_of_chips = false;  // rather than of devices that a machine plays, whose steps take what is planned
+  bool is_of_chips = false;  // devices are chips, not virtual devices of one machine, whose steps take what is planned
 
   bool fits() const { return memory.peak <= usable_memory; }
-  // Whether it would not if it took more by as much as XLA's steps do.
+  // Whether it fits, but would not if it took more memory by the factor by which XLA's steps do.
   bool fits_narrowly() const {
     return is_of_chips && fits() && kTakenByXla * static_cast<double>(memory.peak) > static_cast<double>(usable_memory);
   }

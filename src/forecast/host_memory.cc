@@ -7,12 +7,19 @@
 namespace moesh::forecast {
 namespace {
 
-double seconds_of(graph::Phase phase, const plan::Plan& plan, const Schedule& schedule) {
-  double seconds = 0;
+// The seconds that each pass of a step takes.
+struct Passes {
+  double forward = 0, backward = 0, update = 0;
+};
+
+Passes passes_of(const plan::Plan& plan, const Schedule& schedule) {
+  const auto backward = static_cast<std::size_t>(backward_begin(plan));
+  Passes passes;
   for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
-    if (plan.instructions[i].phase == phase) seconds += schedule.critical[i];
+    const bool is_update = plan.instructions[i].phase == graph::Phase::update;
+    (is_update ? passes.update : i < backward ? passes.forward : passes.backward) += schedule.critical[i];
   }
-  return seconds;
+  return passes;
 }
 
 }  // namespace
@@ -44,9 +51,10 @@ HostMemory host_memory_of(const plan::Plan& plan, const Schedule& schedule, cons
   }
   if (host.bytes == 0 || !chip.host_bytes_per_second) return host;
   const auto way = [&](std::int64_t bytes) { return static_cast<double>(bytes) / *chip.host_bytes_per_second; };
-  const auto wait = [&](std::int64_t bytes, graph::Phase phase) { return std::max(0.0, way(bytes) - seconds_of(phase, plan, schedule)); };
+  const auto wait = [&](std::int64_t bytes, double pass) { return std::max(0.0, way(bytes) - pass); };
+  const Passes passes = passes_of(plan, schedule);
   host.seconds = way(saved + moments);
-  host.waits = wait(saved, graph::Phase::forward) + wait(saved, graph::Phase::backward) + wait(moments, graph::Phase::update);
+  host.waits = wait(saved, passes.forward) + wait(saved, passes.backward) + wait(moments, passes.update);
   return host;
 }
 

@@ -1,4 +1,4 @@
-// What waits in the host's memory within a step, and what its ways there and back take.
+// Values that wait in the host's memory during a step, and the time that their transfers take.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,27 @@ namespace moesh::forecast {
 
 struct Schedule;
 
-// A stack of what a loop's iterations save for the backward pass: each slice leaves when it is made, and comes back when it is read.
-// Or a moment, which comes for its update.
+// An offloaded value: either a stack of what a loop's iterations save for the backward pass, each slice of which leaves when it is made
+// and comes back when it is read; or a moment of the optimizer, which comes for its update.
 struct Offloaded {
   plan::BufferId buffer = -1;
-  std::int64_t slice_bytes = 0;      // that travel at once
-  plan::InstructionId made_by = -1;  // what makes a slice; -1: a moment
+  std::int64_t slice_bytes = 0;      // transferred at a time
+  plan::InstructionId made_by = -1;  // the instruction that makes a slice; -1: the value is a moment
 };
 
-// The plan with room on the device for two slices of each stack, one that is used and one on its way, and for as much of a moment while
-// it is updated.
+// The plan with room on the device for only two slices of each value, one in use and one in transfer: of a stack while it is live, of a
+// moment while it is updated.
 plan::Plan on_device(const plan::Plan& plan, const std::vector<Offloaded>& offloaded);
 
 struct HostMemory {
   std::vector<Offloaded> offloaded;
-  std::int64_t bytes = 0;  // of a device
-  double seconds = 0;      // of each way; 0 where the chip's file does not say how fast its host is reached
-  double waits = 0;        // for both, where the passes are too short
+  std::int64_t bytes = 0;  // per device
+  double seconds = 0;      // of the transfers in one direction; 0 if the chip's file does not say how fast its host is reached
+  double waits = 0;        // for the transfers of both directions, if the passes are too short to hide them
 };
 
-// The ways run beside all else, each in its own pass.
+// Transfers run beside everything else, each within one pass: stacks leave in the forward pass and come back in the backward pass, moments
+// travel during the update.
 HostMemory host_memory_of(const plan::Plan& plan, const Schedule& schedule, const mesh::Chip& chip,
                           const std::vector<Offloaded>& offloaded);
 

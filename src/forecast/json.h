@@ -1,4 +1,4 @@
-// A forecast as JSON, by the names that recorded steps of the reference's compiler use.
+// A forecast as JSON, with the key names of the steps recorded from the reference's compiler.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace moesh::forecast {
 
-// An object with memory_per_device, collectives, seconds_per_step and the rest.
-// `routing`: of a plan that draws experts at random.
+// Writes an object with memory_per_device, collectives, seconds_per_step and the rest.
+// `routing`: given if the plan draws experts at random.
 void write(const Forecast& forecast, const std::optional<Routing>& routing, const plan::Plan& plan, JsonWriter& json);
 
 }  // namespace moesh::forecast

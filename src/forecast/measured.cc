@@ -26,7 +26,7 @@ const Points* points_under(const mesh::MeasuredTimes& measured, std::string_view
   return found == measured.end() || found->second.empty() ? nullptr : &found->second;
 }
 
-// What is far beyond a few small points may be bounded by something else than they are.
+// Work far outside the measured points may have another bound than they have.
 bool are_near(const Points& points, double work) {
   constexpr double kNear = 4;
   return work * kNear >= points.front().work && work <= kNear * points.back().work;

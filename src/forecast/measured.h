@@ -1,4 +1,4 @@
-// How long a machine takes by what was measured on it.
+// Predicts how long ops take on a machine from times that were measured there.
 #pragma once
 
 #include <optional>
@@ -10,17 +10,18 @@
 
 namespace moesh::forecast {
 
-// The name that an op's times stand under: "einsum bfloat16".
+// The key of an op's times: "einsum bfloat16".
 std::string timed_name(std::string_view op, DType dtype);
 
-// The same for all ops that are bounded alike, which stand in for one that was not measured: "any product bfloat16".
+// The key of the times of all ops with the same bound, which stand in for an op that was not measured: "any product bfloat16".
 std::string timed_name(graph::KernelKind kind, DType dtype);
 
-// What an op's times are measured by: FLOPs where it has them, else bytes.
+// The amount of work to which an op's times refer: its FLOPs if it has any, otherwise its bytes.
 double measure_of(const graph::Work& work);
 
-// Of work that stands under `name`, or under `otherwise` where the points of that name are far from so much work. Between two points by
-// the logarithms of both, beyond them in proportion. Nothing where neither was measured.
+// The seconds for `work`, from the points under `name`; or from those under `otherwise` if the former are missing, or far from this amount
+// of work while the latter are near. Interpolates on logarithmic scales between two points, and scales in proportion beyond them. Nothing
+// if neither was measured.
 std::optional<double> measured_seconds(const mesh::MeasuredTimes& measured, std::string_view name, std::string_view otherwise, double work);
 
 }  // namespace moesh::forecast

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/place.h"
+#include "forecast/timing.h"
 #include "graph/facts.h"
 
 namespace moesh::forecast {
@@ -26,8 +27,8 @@ class Uses {
         lives_(plan::lifetimes_of(plan)),
         made_by_(plan.buffers.size(), -1),
         parameter_(plan.buffers.size()),
-        backward_(static_cast<InstructionId>(plan.instructions.size())),
-        update_(backward_) {
+        backward_(backward_begin(plan)),
+        update_(static_cast<InstructionId>(plan.instructions.size())) {
     find_state(layout);
     for (InstructionId i = 0; i < static_cast<InstructionId>(plan.instructions.size()); ++i) see(i);
   }
@@ -35,18 +36,18 @@ class Uses {
   const Lifetime& life(BufferId buffer) const { return lives_[at(buffer)]; }
   const std::vector<Lifetime>& lives() const { return lives_; }
   bool is_state(BufferId buffer) const { return plan_.buffer(buffer).lasts == Lasts::from_run_to_run; }
-  // State lies by itself, what else there is in the arena.
+  // State is stored outside the arena, in which all other buffers are aligned.
   std::int64_t bytes(BufferId buffer) const {
     const std::int64_t own = plan_.buffer(buffer).bytes;
     return is_state(buffer) ? own : aligned(own);
   }
-  // By what writes to it first: of a stack, what an iteration makes.
+  // The path of the instruction that writes to it first, which for a stack makes the slice of one iteration.
   const std::string& name(BufferId buffer) const {
     const InstructionId made = made_by_[at(buffer)];
     return made < 0 ? plan_.buffer(buffer).name : plan_.instructions[at(made)].path;
   }
 
-  // As it is first written; -1 where it is given.
+  // The view that is written first; -1 if nothing writes to the buffer.
   plan::ViewId first_view(BufferId buffer) const {
     const InstructionId made = made_by_[at(buffer)];
     if (made < 0) return -1;
@@ -66,7 +67,7 @@ class Uses {
       case Lasts::as_output: return Component::results;
       case Lasts::within: break;
     }
-    if (moments_.contains(buffer.name)) return Component::optimizer_state;  // that comes for its update
+    if (moments_.contains(buffer.name)) return Component::optimizer_state;  // an offloaded moment, which comes for its update
     if (parameter_[at(id)]) return Component::weights_in_use;
     const Lifetime& life = lives_[at(id)];
     const InstructionId made = made_by_[at(id)];
@@ -90,8 +91,6 @@ class Uses {
   void see(InstructionId i) {
     const Instruction& instruction = plan_.instructions[at(i)];
     if (instruction.kind == Instruction::Kind::loop || instruction.kind == Instruction::Kind::end) return;
-    if (instruction.phase == graph::Phase::forward) has_forward_ = true;
-    if (instruction.phase == graph::Phase::backward && has_forward_) backward_ = std::min(backward_, i);
     if (instruction.phase == graph::Phase::update && backward_ < i) update_ = std::min(update_, i);
     for (const plan::ViewId id : instruction.results) {
       const BufferId buffer = plan_.view(id).buffer;
@@ -110,14 +109,13 @@ class Uses {
 
   const Plan& plan_;
   std::vector<Lifetime> lives_;
-  std::vector<InstructionId> made_by_;  // by buffer: who writes to it first
-  std::vector<bool> parameter_;         // by buffer: whether it is one, or the like in another type or layout
+  std::vector<InstructionId> made_by_;  // by buffer: the instruction that writes to it first
+  std::vector<bool> parameter_;         // by buffer: whether it is a parameter, or one in another dtype or layout
   std::set<std::string> moments_;
-  bool has_forward_ = false;
-  InstructionId backward_, update_;  // where they begin; sums of gradients over microbatches are zeros before
+  InstructionId backward_, update_;  // where these passes begin; gradients summed over microbatches are set to zero before that
 };
 
-// Where the buffers that are needed at one time have the most bytes, and those bytes.
+// The instruction at which the live buffers other than state take the most bytes, and those bytes.
 struct Peak {
   InstructionId at = 0;
   std::int64_t bytes = 0;

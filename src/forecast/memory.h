@@ -1,4 +1,4 @@
-// What a device holds during a step, of what kind it is, and when it is most.
+// The memory that a device needs during a step, by component, and its peak.
 #pragma once
 
 #include <array>
@@ -16,41 +16,41 @@ enum class Component : std::uint8_t {
   parameters,
   optimizer_state,
   other_state,
-  batch,              // and the numbers of a step
-  weights_in_use,     // parameters in the type of the arithmetic, and gathered ones
+  batch,              // and other inputs of a step, such as its learning rate
+  weights_in_use,     // parameters in the dtype of the arithmetic, and gathered parameters
   saved_activations,  // made before the backward pass begins, and read in it
   gradients,          // made in the backward pass, and read by the update
   working_values,
-  results,  // metrics, and what is kept of a step
-  gaps,     // between buffers
+  results,  // metrics and other outputs of a step
+  gaps,     // unused memory between buffers
 };
 inline constexpr int kComponents = static_cast<int>(Component::gaps) + 1;
 std::string_view name_of(Component component);
 
-// A buffer that is needed at the peak.
+// A buffer that is live at the peak.
 struct Held {
   Component component;
   std::string name;
   std::int64_t bytes = 0;
-  plan::ViewId view = -1;  // as it is first written, in a loop an iteration's part; -1 where it is given
+  plan::ViewId view = -1;  // the view that is written first, in a loop the part of one iteration; -1: nothing writes to the buffer
   plan::InstructionId first = 0, last = 0;
 };
 
 struct Memory {
   std::int64_t argument = 0;  // state and batch
-  std::int64_t alias = 0;     // of these what a step writes in place
-  std::int64_t output = 0;    // besides
+  std::int64_t alias = 0;     // the part of `argument` that a step updates in place: the state
+  std::int64_t output = 0;    // the outputs that are not aliased
   std::int64_t temp = 0;
   std::int64_t peak = 0;
-  plan::InstructionId at = 0;            // where the most is needed
-  std::vector<std::int64_t> components;  // then; they add up to the peak
-  std::vector<Held> held;                // then, without state; the largest first
+  plan::InstructionId at = 0;            // the instruction at which the most is needed
+  std::vector<std::int64_t> components;  // at the peak, to which they add up
+  std::vector<Held> held;                // at the peak, without state; the largest first
 };
 
-// `arena`: a device's.
+// `arena`: that of one device.
 Memory memory_of(const plan::Plan& plan, const plan::Arena& arena, const sharding::Layout& layout);
 
-// By instruction: the bytes of each component that are held then, without gaps.
+// By instruction: the live bytes of each component, without gaps.
 using Components = std::array<std::int64_t, kComponents>;
 std::int64_t total(const Components& components);
 std::vector<Components> memory_course(const plan::Plan& plan, const sharding::Layout& layout);

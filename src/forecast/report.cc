@@ -84,7 +84,7 @@ std::string held_table(const Forecast& f, const plan::Plan& plan, const ReportOp
   return table.text(options.width);
 }
 
-// The collectives that take the longest first.
+// The collectives that take the longest, sorted by time; or all of them, in the plan's order.
 std::string sent_table(const Forecast& f, const ReportOptions& options) {
   std::vector<std::size_t> order(f.collectives.size());
   std::iota(order.begin(), order.end(), 0);

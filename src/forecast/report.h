@@ -1,4 +1,4 @@
-// A forecast as tables for people.
+// A forecast as sentences and tables for people to read.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@ namespace moesh::forecast {
 
 struct ReportOptions {
   bool all = false;  // list every collective and buffer, not only the largest
-  int width = 0;     // of the terminal; 0: as wide as it gets
+  int width = 0;     // of the terminal; 0: unlimited
 };
 
-// `routing`: of a plan that draws experts at random.
+// `routing`: given if the plan draws experts at random.
 std::string report(const Forecast& forecast, const std::optional<Routing>& routing, const plan::Plan& plan, const ReportOptions& options);
 
-// Whether it fits, and by how much; in one line.
+// One line on whether the step fits and by how much, and another on what waits in the host's memory, if anything does.
 std::string fit_words(const Forecast& forecast);
 
-// As human_seconds, but with three digits where steps differ in them.
+// As human_seconds, but with three digits from 1 to 10 seconds, where steps differ in the third.
 std::string seconds_words(double seconds);
 
-// Where in the step the most memory is needed: "in decoder/layers', at decoder/layers/MoeBlock_0/wo' (einsum,
-// backward)".
+// Describes a place in the step, such as the one where the most memory is needed: "in decoder/layers', at
+// decoder/layers/MoeBlock_0/wo' (einsum, backward; instruction 312)".
 std::string place_words(const plan::Plan& plan, plan::InstructionId at);
 
 }  // namespace moesh::forecast

@@ -49,7 +49,7 @@ Counted RoutedRows::counted(const Draw& draw, std::int64_t limit) const {
   return made;
 }
 
-// Of the rows of all devices that share the experts those that go to one of them.
+// The number of rows that go to one device, given the rows of all devices that share the experts.
 double RoutedRows::shared_out(double rows, std::int64_t experts, std::int64_t devices, const Instruction& instruction) {
   const auto limit = std::get<graph::SortSlotsOf>(instruction.attributes).limit;
   double here = rows / static_cast<double>(devices);
@@ -88,7 +88,7 @@ void RoutedRows::see(const Instruction& i) {
       break;
     }
     case Op::list_tokens: {
-      // Each of a token's choices has a row here with the same chance.
+      // Each choice of a token has a row on this device with the same probability.
       const auto choices = static_cast<double>(std::get<graph::GroupOf>(i.attributes).choices);
       const double tokens = count(shape_of(i.results[0]));
       const double chance = std::min(1.0, sum(i.operands[1]) / (tokens * choices));

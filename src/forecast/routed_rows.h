@@ -1,4 +1,4 @@
-// How many rows there are where values count them, on a device that routers send so many.
+// The number of rows on a device in values whose rows are counted at run time, for several kinds of routers.
 #pragma once
 
 #include <optional>
@@ -10,31 +10,31 @@
 namespace moesh::forecast {
 
 enum class Router : std::uint8_t {
-  even,   // favours no expert: any device
-  drawn,  // draws experts as the plan does, and they lie in random order: the busiest device that is to be expected
-  hottest_together,  // the same, but those that are drawn the most lie on one device
+  even,   // favours no expert; stands for any device
+  drawn,  // draws experts as the plan does, with experts placed at random; stands for the busiest device that is to be expected
+  hottest_together,  // the same, but the experts that are drawn most often lie on one device
 };
 
-// By what law the plan draws experts at random; nothing where the model's own routers choose.
+// The law by which the plan draws experts at random; nothing if the model's own routers choose.
 std::optional<graph::DrawOf> law_of(const plan::Plan& plan);
 
-// What is drawn for the rows of a device that an instruction counts.
+// The draw that decides how many rows a device gets in an instruction that counts them, and the resulting load.
 struct Counted {
   Draw draw;
-  std::int64_t room = 0;    // for them
-  bool is_bounded = false;  // whether more could come
+  std::int64_t room = 0;    // for the rows of a device
+  bool is_bounded = false;  // whether more rows could come
   Load load;
 };
 
 class RoutedRows {
  public:
-  // Without a law all routers are even.
+  // If the plan has no law, all routers are taken as even.
   RoutedRows(const plan::Plan& plan, Router router);
 
-  // The view's shape with as many rows as its numbers are expected to add up to.
+  // The view's shape, with the number of rows to which its counts are expected to add up.
   Shape shape(const plan::View& view) const;
 
-  // Where rows are shared out among devices, in the plan's order; empty without a law.
+  // One entry per instruction that shares out rows among devices, in the plan's order; empty without a law.
   const std::vector<Counted>& counted() const { return counted_; }
 
  private:
@@ -46,9 +46,9 @@ class RoutedRows {
   const plan::Plan& plan_;
   Router router_;
   std::optional<graph::DrawOf> law_;
-  std::int64_t choices_ = 1;           // of a token
-  std::vector<double> sums_;           // by buffer: what its numbers add up to
-  std::vector<std::int64_t> members_;  // by buffer of a device's number: among how many
+  std::int64_t choices_ = 1;           // per token
+  std::vector<double> sums_;           // by buffer: the expected sum of its counts
+  std::vector<std::int64_t> members_;  // by buffer that holds a device's index: the size of the group
   std::vector<Counted> counted_;
 };
 

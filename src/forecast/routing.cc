@@ -27,7 +27,7 @@ const Instruction* first_of(const Plan& plan, graph::Op op) {
   return found == plan.instructions.end() ? nullptr : &*found;
 }
 
-// The whole batch and all experts, as one device would have them.
+// The draw of the whole batch from all experts, as if they were on one device.
 Draw draw_of_step(const Plan& plan, const Instruction& top_k, const graph::DrawOf& law) {
   const Shape& ids = plan.view(top_k.results[1]).shape;
   return {ids[0] * ids[1], std::get<graph::TopKOf>(top_k.attributes).k, law.experts, 1, 1, law.skew};

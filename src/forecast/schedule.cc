@@ -13,18 +13,18 @@ using plan::Plan;
 
 using JobId = std::int32_t;
 constexpr JobId kNobody = -1;
-constexpr std::int64_t kFollowed = 3;  // iterations of a loop
+constexpr std::int64_t kFollowed = 3;  // iterations of a loop that are simulated
 
 // A run of an instruction.
 struct Job {
   InstructionId instruction = -1;
   double start = 0, finish = 0;
-  JobId after = kNobody;  // whose end it waits for
-  double runs = 1;        // that it stands for
+  JobId after = kNobody;  // the job whose end it waits for
+  double runs = 1;        // the number of runs that it stands for
   std::vector<Recurrence> recurrences = {};
 };
 
-// Who last wrote a stretch of memory, and who last read what is there.
+// The job that last wrote a stretch of memory, and the one that was the last to read its content.
 struct Use {
   JobId writer = kNobody, reader = kNobody;
 };
@@ -33,7 +33,7 @@ struct Range {
   std::int64_t begin, end;
 };
 
-// Stretches of memory that are used alike, by where they begin.
+// Stretches of memory with the same last uses, by where they begin.
 class Memory {
  public:
   template <typename See>
@@ -43,7 +43,7 @@ class Memory {
     cut(range.end);
     for (auto stretch = uses_.find(range.begin); stretch->first != range.end; ++stretch) see(stretch->second);
   }
-  // From now on it is one stretch.
+  // Makes the range one stretch.
   void write(Range range, JobId writer) {
     if (range.begin >= range.end) return;
     cut(range.begin);
@@ -95,7 +95,7 @@ class Timeline {
 
   double finish(JobId job) const { return job == kNobody ? 0 : jobs_[at(job)].finish; }
 
-  // As the arena has them, and state behind it.
+  // Buffers have their offsets in the arena; state is placed after it.
   void place_buffers(const plan::Arena& arena) {
     begins_ = arena.offsets;
     std::int64_t end = arena.bytes;
@@ -198,7 +198,7 @@ class Timeline {
     for (const plan::ViewId view : instruction.results) memory_.write(range_of(plan_.view(view)), id);
   }
 
-  // No kernel runs from `idle_from` on until the job is done: whoever of its chain runs then is waited for.
+  // No kernel runs from `idle_from` until the job is done, so the time of each job of its chain in that stretch is exposed.
   void expose(JobId job, double idle_from, double runs) {
     for (; job != kNobody && finish(job) > idle_from; job = jobs_[at(job)].after) {
       const double seconds = finish(job) - std::max(idle_from, jobs_[at(job)].start);
@@ -209,7 +209,7 @@ class Timeline {
   const Plan& plan_;
   const std::vector<Timing>& timings_;
   std::vector<std::int64_t> begins_;      // by buffer
-  std::vector<std::int64_t> iterations_;  // by loop: which one runs
+  std::vector<std::int64_t> iterations_;  // by loop: the index of the iteration that runs
   std::vector<Job> jobs_;
   Queue kernels_;
   std::map<std::size_t, Queue> links_;

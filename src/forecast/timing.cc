@@ -14,7 +14,7 @@ using graph::Graph;
 using plan::Instruction;
 using plan::Plan;
 
-// An instruction as a graph of its one node.
+// A graph whose only node is the instruction.
 Graph graph_of(const Plan& plan, const Instruction& instruction, const RoutedRows* rows) {
   Graph graph;
   graph::Node node{instruction.op, instruction.path, "", {}, {}, instruction.attributes, instruction.phase};
@@ -23,7 +23,12 @@ Graph graph_of(const Plan& plan, const Instruction& instruction, const RoutedRow
     ids.push_back(static_cast<graph::ValueId>(graph.values.size()));
     graph.values.push_back({rows ? rows->shape(view) : view.shape, view.dtype, 0, view.spec});
   };
-  for (const plan::ViewId id : instruction.operands) add(id, node.operands);
+  const std::vector<plan::ViewId>& taken = instruction.operands;
+  for (auto id = taken.begin(); id != taken.end(); ++id) {
+    const auto first = std::find(taken.begin(), id, *id);
+    if (first == id) add(*id, node.operands);
+    else node.operands.push_back(node.operands[static_cast<std::size_t>(first - taken.begin())]);
+  }
   for (const plan::ViewId id : instruction.results) add(id, node.results);
   graph.nodes.push_back(std::move(node));
   return graph;
@@ -36,12 +41,12 @@ std::optional<graph::ReshardOf::Kind> collective_of(const Instruction& of) {
   return graph::collective_of({of.op, of.path, "", {}, {}, of.attributes, of.phase});
 }
 
-// What instructions have devices do, with so many rows where values count them.
+// The work of instructions; `rows` tells how many rows there are in values whose rows are counted at run time.
 class Works {
  public:
   Works(const Plan& plan, const RoutedRows& rows) : plan_(plan), rows_(rows) {}
 
-  // Of a kernel or a copy, on each device.
+  // The work of a kernel or a copy, on each device.
   graph::Work of(const Instruction& instruction) const {
     if (instruction.kind == Instruction::Kind::copy) {
       graph::Work work;
@@ -53,7 +58,7 @@ class Works {
     return graph::work_of({there, there.nodes[0]}, plan_.mesh);
   }
 
-  // That an exchange reads and writes, of all devices.
+  // The bytes that an exchange reads and writes, over all distinct shards.
   double exchanged(const Instruction& instruction) const {
     double sum = 0;
     for (const auto* ids : {&instruction.operands, &instruction.results}) {
@@ -67,7 +72,7 @@ class Works {
   }
 
  private:
-  // Of a device's shard.
+  // The bytes of a device's shard.
   double bytes(plan::ViewId id) const {
     const plan::View& view = plan_.view(id);
     return static_cast<double>(elements(sharding::shard_shape(rows_.shape(view), view.spec, plan_.mesh)) * size_of(view.dtype));
@@ -100,7 +105,7 @@ class Timed {
   }
 
  private:
-  // Of a collective of rows: those of the device that has the most, by those of each under an even router.
+  // For a collective of routed rows: the rows of the busiest device, relative to those of each device under an even router.
   double excess(const Instruction& instruction) const {
     double most = 1;
     for (const auto* views : {&instruction.operands, &instruction.results}) {
@@ -114,7 +119,8 @@ class Timed {
     return most;
   }
 
-  // Sums for tokens go to whoever has the token: pieces for each device, however they are counted.
+  // The sums that scatter_rows sends go to the device that has the token. So they travel in pieces, as in an all-to-all, whatever kind of
+  // collective the op is counted as.
   Timing collective(const Graph& graph, double excess) const {
     Timing timing;
     timing.sent = partition::collective_of(graph, graph.nodes[0], plan_.mesh);
@@ -166,13 +172,24 @@ std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network) {
   return timings_of(plan, network, RoutedRows(plan, Router::even));
 }
 
-// All devices together have as many rows whatever a router favours.
+// An even router serves for all, since all devices together have the same number of rows whichever experts a router favours.
 std::vector<Task> tasks_of(const Plan& plan) {
   const RoutedRows even(plan, Router::even);
   const Works works(plan, even);
   std::vector<Task> tasks;
   for (const Instruction& instruction : plan.instructions) tasks.push_back(task_of(plan, instruction, works));
   return tasks;
+}
+
+plan::InstructionId backward_begin(const Plan& plan) {
+  bool has_forward = false;
+  for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    if (!does_something(instruction)) continue;
+    has_forward = has_forward || instruction.phase == graph::Phase::forward;
+    if (has_forward && instruction.phase == graph::Phase::backward) return static_cast<plan::InstructionId>(i);
+  }
+  return static_cast<plan::InstructionId>(plan.instructions.size());
 }
 
 std::vector<std::int64_t> runs_of(const Plan& plan) {

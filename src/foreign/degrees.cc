@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::int64_t kMostDevices = 1'000'000;
 
-// The mesh in moesh's axes.
+// The sizes of moesh's mesh axes.
 struct Axes {
   std::int64_t data = 1, fsdp = 1, context = 1, tensor = 1, expert = 1;
-  bool context_holds_experts = false;  // beside the axis of experts
+  bool context_holds_experts = false;  // experts are sharded over the context axis too, besides the expert axis
 };
 
 std::int64_t slices_of(const Translation& translation) {
@@ -60,13 +60,13 @@ std::int64_t nearest_divisor(std::int64_t of, std::int64_t asked) {
   return nearest;
 }
 
-// How many ways experts are split besides tensor parallelism, which splits the width of each.
+// Over how many groups of devices the experts are sharded. Within a group, tensor parallelism splits the width of each expert.
 std::int64_t expert_groups(const Degrees& degrees) {
   const std::int64_t devices = degrees.experts * degrees.tensor_in_experts;
   return degrees.model.experts > 0 ? devices / std::gcd(devices, degrees.tensor) : 1;
 }
 
-// Devices along data parallelism within a replica, if there are as few as the experts allow.
+// The smallest number of data-parallel devices within a replica that the experts allow.
 std::int64_t fewest(const Degrees& degrees) {
   const std::int64_t groups = expert_groups(degrees);
   return groups % degrees.context == 0 ? groups / degrees.context : groups;
@@ -113,7 +113,7 @@ void tell_width(const Degrees& degrees, std::int64_t groups, Translation& transl
                   groups, degrees.tensor, degrees.experts, degrees.tensor_in_experts, as_many ? "; a device holds as much" : ""));
 }
 
-// As torch's programs have it: experts lie within the devices of data, context and tensor parallelism.
+// Checks, as torch's programs do, that the experts divide the devices of data, context and tensor parallelism.
 void check_experts(const Degrees& degrees, std::int64_t data, const std::string& where) {
   if (degrees.model.experts == 0) return;
   const std::int64_t all = data * degrees.context * degrees.tensor, in_experts = degrees.tensor_in_experts;
@@ -130,7 +130,7 @@ void check_experts(const Degrees& degrees, std::int64_t data, const std::string&
   }
 }
 
-// Experts take their devices from those of the context and of data parallelism, the nearest ones first.
+// Takes the experts' devices from those of context and data parallelism, the nearest ones first.
 Axes place_experts(const Degrees& degrees, std::int64_t data, const std::string& where, Translation& translation) {
   check_experts(degrees, data, where);
   const std::int64_t groups = expert_groups(degrees), context = degrees.context;
@@ -143,13 +143,13 @@ Axes place_experts(const Degrees& degrees, std::int64_t data, const std::string&
       where, fmt::format("a context of {}, or other degrees", nearest_divisor(groups, context)));
 }
 
-// Devices of tensor parallelism lie next to each other, then those of the context, then those of experts.
+// Orders the mesh axes: tensor-parallel devices are next to each other, then those of the context, then those of experts.
 void give_order(const Axes& axes, Translation& translation) {
   if (axes.expert > 1 && (axes.context > 1 || axes.tensor > 1))
     translation.give("mesh_axes", "[data,stage,fsdp,expert,context,tensor,tensor_sequence]");
 }
 
-// By default the axes of experts and of the context shard the other parameters as fsdp does.
+// The rules that override the default ones, under which the expert and context axes shard the other parameters as fsdp does.
 std::string rules_of(const Degrees& degrees, const Axes& axes, bool copies) {
   std::vector<std::string> rules;
   const auto add = [&](std::string_view label, std::string_view on) { rules.push_back(fmt::format("[{},[{}]]", label, on)); };
@@ -169,7 +169,7 @@ std::string rules_of(const Degrees& degrees, const Axes& axes, bool copies) {
   return rules.empty() ? "" : "[" + join(rules, ",") + "]";
 }
 
-// Slices are joined along the first axis that has a share for each.
+// Sets the size of an axis. Slices are joined along the first axis whose size their number divides.
 void give_axis(std::string_view axis, std::int64_t size, std::int64_t& slices, Translation& translation) {
   if (slices > 1 && size % slices == 0) {
     translation.give(fmt::format("dcn_{}_parallelism", axis), slices);

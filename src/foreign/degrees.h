@@ -1,5 +1,5 @@
-// A mesh of torch's degrees of parallelism in moesh's axes: which multiply, where torch's experts lie within data, context and
-// tensor parallelism.
+// Translates torch's degrees of parallelism into moesh's mesh axes. The axes' sizes multiply to the number of devices, whereas torch's
+// experts lie within the devices of data, context and tensor parallelism.
 #pragma once
 
 #include <cstdint>
@@ -14,42 +14,42 @@ namespace moesh::foreign {
 struct Degrees {
   enum class Data {
     copied,           // every device has all parameters and their moments
-    sharded_moments,  // ZeRO-1 and 2: only the moments are spread
-    sharded,          // ZeRO-3, FSDP
+    sharded_moments,  // ZeRO-1 and 2: only the moments are sharded
+    sharded,          // ZeRO-3 and FSDP: parameters are sharded too
   };
-  std::int64_t replicas = 1;         // of groups within which parameters are sharded
-  std::optional<std::int64_t> data;  // devices along data parallelism within a replica; nothing: what is left
+  std::int64_t replicas = 1;         // number of groups of devices within each of which parameters are sharded
+  std::optional<std::int64_t> data;  // data-parallel devices within a replica; if absent, those that the other degrees leave
   std::int64_t tensor = 1;
   std::int64_t context = 1;
   std::int64_t stages = 1;
   std::int64_t experts = 1;
   std::int64_t tensor_in_experts = 1;
-  bool shards_sequence = false;  // over the devices of tensor parallelism, where norms are
+  bool shards_sequence = false;  // whether norms have the sequence sharded over the tensor-parallel devices
   Data kind = Data::sharded;
   ModelFacts model;
 };
 
-// How many devices there are: by the user's compile_topology, or else by what the command says.
+// The number of devices, from the user's compile_topology or else from the command.
 struct Devices {
   std::int64_t count = 1;
-  std::int64_t data = 1;  // along data parallelism, replicas included
+  std::int64_t data = 1;  // data-parallel devices, replicas included
 };
 
-// Gives the axes' sizes, and the rules that they need. `told`: devices by the command itself.
+// Sets the sizes of the mesh axes and the rules that they need. `told`: the number of devices that the command itself names.
 Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, const std::string& where, Translation& translation);
 
 struct Batch {
-  double rows = 1;                 // of a microbatch, for each device of data parallelism
-  std::optional<double> all_rows;  // of a step, everywhere
-  std::int64_t parts = 1;          // microbatches of a step, where all_rows does not tell
+  double rows = 1;                 // rows of a microbatch per data-parallel device
+  std::optional<double> all_rows;  // rows of a step on all devices
+  std::int64_t parts = 1;          // microbatches per step, if there is no all_rows
 };
 
 void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where, Translation& translation);
 
-// Experts take the rows that come; memory is planned for some more than an even load.
+// For experts that take all rows routed to them: plans memory for somewhat more rows than an even load has.
 void give_room_for_rows(const Degrees& degrees, Translation& translation);
 
-// Layers of a stage at a time; `chunk`: as the command says, 0 for all that a stage has.
+// Sets how many layers a pipeline stage runs at a time. `chunk` is the command's number, or 0 for all layers of the stage.
 void give_stages(std::int64_t layers, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation);
 
 }  // namespace moesh::foreign

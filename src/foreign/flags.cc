@@ -59,7 +59,7 @@ std::optional<std::int64_t> Flags::integer(std::string_view name, std::int64_t l
   if (flag == nullptr) return std::nullopt;
   const std::string expected = fmt::format("a whole number from {}", least);
   const std::optional<std::int64_t> value = parse_integer(only_value(*flag, expected));
-  constexpr std::int64_t kMost = 1'000'000'000'000;  // what products of two of them still hold
+  constexpr std::int64_t kMost = 1'000'000'000'000;  // the largest number that is accepted
   if (!value || *value < least || *value > kMost) refuse_one(*flag, expected);
   return value;
 }

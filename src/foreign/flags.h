@@ -1,4 +1,4 @@
-// The flags of a command of another program, each asked for by its name, so that what nobody asked for can be told.
+// The flags of another program's command. They are looked up by name, and those that were never looked up can be reported.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace moesh::foreign {
 
 struct Flag {
   std::string name;                 // "num-layers", "training.seq_len"
-  std::vector<std::string> values;  // what stands behind it, up to the next flag
+  std::vector<std::string> values;  // the words after it, up to the next flag
   std::string where;                // for messages: "--from megatron: --num-layers", "job.toml:12"
 };
 
@@ -20,14 +20,14 @@ class Flags {
  public:
   explicit Flags(std::vector<Flag> all) : all_(std::move(all)) {}
 
-  // The last one of that name, as argparse has it; afterwards it counts as translated.
+  // The last flag of that name, as in argparse. The name counts as translated from then on.
   const Flag* find(std::string_view name);
   bool has(std::string_view name) { return find(name) != nullptr; }
 
-  // Whether it is there, without counting it as translated.
+  // Whether the flag was given, without counting it as translated.
   bool is_given(std::string_view name) const;
 
-  // What it says. A missing value, several of them and one of another kind are refused.
+  // The flag's value. A missing value, several values, and a value of another type are refused.
   bool is_set(std::string_view name);  // a flag that takes no value
   std::optional<std::string> text(std::string_view name);
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t least);
@@ -38,7 +38,7 @@ class Flags {
   // Refuses the value that was given.
   [[noreturn]] void refuse_value(std::string_view name, const std::string& expected);
 
-  // Those that nobody asked for, each once, in the order in which they were given.
+  // The flags that were never looked up, each once, in the order in which they were given.
   std::vector<Flag> left() const;
 
  private:
@@ -46,10 +46,10 @@ class Flags {
   std::set<std::string, std::less<>> asked_;
 };
 
-// "--name value", "--name=value"; words before the first flag are none of them. `where` stands before the flag in messages.
+// Parses "--name value" and "--name=value"; words before the first flag are ignored. Messages name `where` before the flag.
 std::vector<Flag> flags_of(const std::vector<std::string>& words, const std::string& where);
 
-// The same flags, "--nproc_per_node" as "--nproc-per-node".
+// The same flags with dashes instead of underscores in their names: "--nproc_per_node" becomes "--nproc-per-node".
 std::vector<Flag> with_dashes(std::vector<Flag> flags);
 
 }  // namespace moesh::foreign

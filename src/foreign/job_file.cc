@@ -1,8 +1,8 @@
-// A job of torchtitan as its TOML file has it.
+// Reads the TOML file of a torchtitan job.
 #include <sstream>
 
 #define TOML_HEADER_ONLY 1
-#define TOML_ASSERT(expression) static_assert(true)  // what a file may have is an error of the parser, not of the program
+#define TOML_ASSERT(expression) static_assert(true)  // no assertions: bad files are errors of the parser, not of the program
 #include <toml++/toml.h>
 
 #include <fmt/core.h>

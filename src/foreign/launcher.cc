@@ -19,7 +19,7 @@ bool is_script(const ShellWord& word) {
          std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view ending) { return word.text.ends_with(ending); });
 }
 
-// "gpu", "1:4" and a variable of the shell are none.
+// Parses a count; "gpu", "1:4" and a shell variable are not counts.
 std::optional<std::int64_t> count_in(const std::string& text) {
   const std::optional<std::int64_t> number = parse_integer(text);
   return number && *number > 0 && *number < 1'000'000 ? number : std::nullopt;
@@ -34,7 +34,8 @@ std::optional<std::int64_t> number_of(Flags& flags, std::initializer_list<std::s
   return std::nullopt;
 }
 
-// torchrun has one node and one process unless it is told otherwise, torchtitan's script as many as NGPU says.
+// The number of devices: NGPU for torchtitan's script, else the total number of processes, else processes per node times nodes. There is
+// one node unless the launcher is told otherwise.
 std::optional<std::int64_t> devices_of(const std::vector<std::string>& words, const std::string& where) {
   for (const std::string& word : words) {
     if (word.starts_with("NGPU=")) return count_in(word.substr(5));

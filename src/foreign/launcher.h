@@ -1,4 +1,4 @@
-// What starts a program on many devices: torchrun, srun, and what stands before the script.
+// Separates the launcher (torchrun, srun, and whatever else precedes the script) from the words of the program that it starts.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace moesh::foreign {
 
 struct Launched {
-  std::vector<std::string> words;       // of the program itself, up to the shell's next sign
-  std::optional<std::int64_t> devices;  // nodes x processes of each, where both are said
+  std::vector<std::string> words;       // the program's own words, up to the next operator of the shell
+  std::optional<std::int64_t> devices;  // number of devices, if the launcher's words tell it
 };
 
 Launched take_launcher(const std::vector<ShellWord>& words, const std::string& where);

@@ -37,7 +37,7 @@ class Run {
  private:
   std::int64_t size(std::string_view name) { return flags_.integer(name, 1).value_or(1); }
 
-  // A model of the user's own takes the place of what the flags say of one.
+  // A model_name that the user gives replaces the model that the flags describe.
   ModelFacts give_model(std::int64_t tensor) {
     const std::optional<std::string> own = translation_.own("model_name");
     if (!own) return give_megatron_model(flags_, tensor, translation_);
@@ -114,7 +114,7 @@ class Run {
     give_stages(layers, stages, chunk ? *chunk : chunks ? layers / stages / *chunks : 0, kFromMegatron, translation_);
   }
 
-  // Megatron's default gathers the tokens of all devices; the others send each to its experts.
+  // Megatron's default dispatcher gathers the tokens of all devices (all-gather); the others send each token only to its experts.
   void give_dispatch(const Degrees& degrees) {
     const std::string type = flags_.choice("moe-token-dispatcher-type", "allgather", {"allgather", "alltoall", "flex"});
     const auto capacity = flags_.real("moe-expert-capacity-factor");
@@ -133,7 +133,7 @@ class Run {
     give_room_for_rows(degrees, translation_);
   }
 
-  // A fused layer keeps its products, and what lies between them is made again or is small.
+  // Unless all is recomputed, a fused layer keeps the results of its matrix products; the values between them are recomputed or small.
   void give_recomputation() {
     std::string granularity = flags_.choice("recompute-granularity", "", {"full", "selective"});
     if (flags_.is_set("recompute-activations") || flags_.is_set("checkpoint-activations")) granularity = "selective";
@@ -220,7 +220,7 @@ class Run {
   Flags& flags_;
   std::optional<std::int64_t> told_;
   Translation& translation_;
-  double rows_ = 1;  // of a step
+  double rows_ = 1;  // rows per step
   bool recomputes_mlp_ = false;
 };
 

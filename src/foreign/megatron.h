@@ -1,4 +1,4 @@
-// Flags of Megatron-LM's pretraining scripts, translated.
+// Translates the flags of Megatron-LM's pretraining scripts.
 #pragma once
 
 #include <span>
@@ -13,11 +13,11 @@ namespace moesh::foreign {
 
 Imported from_megatron(const std::vector<ShellWord>& words, const std::vector<std::string>& own);
 
-// Flags that it has and moesh has no word for.
+// Flags that have no counterpart in moesh: those that need none, and those that make the run differ from the plan.
 std::span<const KnownFlags> idle_megatron_flags();
 std::span<const DifferingFlag> differing_megatron_flags();
 
-// The flags that from_megatron translates, for tests and for what is nearest to a misspelled one.
+// The flags that from_megatron translates, for tests and for suggesting one for a misspelled flag.
 std::span<const std::string_view> translated_megatron_flags();
 
 }  // namespace moesh::foreign

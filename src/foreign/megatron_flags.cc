@@ -1,4 +1,4 @@
-// What Megatron-LM has besides the flags that are translated.
+// The flags of Megatron-LM: those without a counterpart in moesh, and those that are translated.
 #include "foreign/megatron.h"
 
 namespace moesh::foreign {

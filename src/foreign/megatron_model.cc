@@ -27,7 +27,8 @@ std::int64_t needed(Flags& flags, std::string_view name) {
   return *value;
 }
 
-// The word of each layer, `marked` where the pattern has a 1. A number N marks the first or the last of every N layers.
+// One word per layer: `marked` for a 1 in the flag's pattern, else `otherwise`. If the flag has a number N, it marks the first, the last,
+// or all but the last of every N layers.
 enum class Marks { first, last, all_but_last };
 
 std::vector<std::string> words_of(Flags& flags, std::string_view name, std::int64_t layers, Marks marks, const char* marked,
@@ -78,7 +79,7 @@ class Model {
   bool is_block(std::string_view block) const { return block_ == block; }
   bool has_experts() const { return experts_ > 0; }
 
-  // Which family has layers like these.
+  // Reads which kind of layers the model has, and chooses the family that has such layers.
   void read_kind() {
     is_latent_ = flags_.is_set("multi-latent-attention");
     experts_ = flags_.integer("num-experts", 0).value_or(0);
@@ -315,7 +316,7 @@ class Model {
     give("load_balance_loss_weight", *weight);
   }
 
-  // Layers that differ go around in the shortest cycle that repeats.
+  // Describes layers that differ by the shortest cycle in which they repeat.
   void give_layers() {
     if (is_block("deepseek")) give("first_num_dense_layers", dense_first_);
     const std::vector<std::string> attention = sights();
@@ -339,7 +340,7 @@ class Model {
     list("layer_mlp", mlps);
   }
 
-  // "127,0": the tokens before and behind that a token sees besides itself.
+  // The attention of each layer. --window-size is "127,0": the tokens before and after a token that it attends to besides itself.
   std::vector<std::string> sights() {
     const std::optional<std::string> window = flags_.text("window-size");
     std::vector<std::string> words = words_of(flags_, "window-attn-skip-freq", layers_, Marks::all_but_last, "sliding", "full");
@@ -370,7 +371,7 @@ class Model {
   Translation& translation_;
   std::string block_, norm_, positions_;
   std::int64_t layers_ = 0, dense_first_ = 0, width_ = 0, heads_ = 0, mlp_ = 0, shared_ = 0, experts_ = 0;
-  std::vector<std::string> mlps_;  // dense or moe, of each layer
+  std::vector<std::string> mlps_;  // "dense" or "moe" per layer
   bool is_latent_ = false, is_mixed_ = false, has_bias_ = false, has_qkv_bias_ = false, is_gated_ = false, is_quick_ = false;
   bool has_gate_ = false, sinks_ = false, has_groups_ = false, learns_balance_ = false, has_groups_of_heads_ = false;
 };

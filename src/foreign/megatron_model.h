@@ -1,4 +1,4 @@
-// The model that flags of Megatron-LM describe, as a family of moesh with its sizes.
+// Translates the model that Megatron-LM's flags describe into one of moesh's model families with its sizes.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace moesh::foreign {
 
-inline constexpr const char* kFromMegatron = "--from megatron";  // where what is wrong stands
+inline constexpr const char* kFromMegatron = "--from megatron";  // the place that error messages name
 
-// `tensor`: devices along tensor parallelism, by which the vocabulary is padded.
+// `tensor`: the degree of tensor parallelism, on which the padding of the vocabulary depends.
 ModelFacts give_megatron_model(Flags& flags, std::int64_t tensor, Translation& translation);
 
 }  // namespace moesh::foreign

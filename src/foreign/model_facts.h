@@ -1,4 +1,4 @@
-// What the translation of a layout has to know of a model.
+// The facts about a model that the translation of a layout needs.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace moesh::foreign {
 
 struct ModelFacts {
   std::int64_t layers = 0;
-  std::int64_t dense_layers = 0;  // at the start, where the family keeps them apart
-  std::int64_t experts = 0;       // of a layer; 0 where it has a dense MLP
-  bool is_latent = false;         // attention over a compressed width
+  std::int64_t dense_layers = 0;  // leading dense layers, in families that keep them separately
+  std::int64_t experts = 0;       // experts per layer; 0 if the model has dense MLPs
+  bool is_latent = false;         // multi-head latent attention
 };
 
 ModelFacts facts_of(const std::string& model_name);

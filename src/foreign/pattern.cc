@@ -7,7 +7,7 @@ namespace {
 
 using List = std::vector<int>;
 
-// sum: factor {"+" factor}; factor: ("[" ... "]" | "(" sum ")") {"*" number}.
+// A parser for the grammar: sum = factor {"+" factor}; factor = ("[" ... "]" | "(" sum ")") {"*" number}.
 class Reader {
  public:
   Reader(std::string_view text, std::size_t most) : text_(text), most_(most) {}

@@ -1,4 +1,4 @@
-// Which layers are of a kind, as Megatron-LM takes a list in Python: "[0]*3+[1]*58".
+// Parses the Python list expressions with which Megatron-LM marks layers: "[0]*3+[1]*58".
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace moesh::foreign {
 
-// The list's elements, 0 or 1; nothing where the text is anything else, or makes more than `most`.
+// The list's elements, 0 or 1; nothing if the text is anything else or the list has more than `most` elements.
 std::optional<std::vector<int>> parse_pattern(std::string_view text, std::size_t most);
 
 }  // namespace moesh::foreign

@@ -81,7 +81,7 @@ constexpr std::string_view kTranslatedSettings[] = {"model.name",
                                             "debug.moe_force_load_balance",
                                             "float8.enable_float8_linear"};
 
-// Sections that say nothing of a step.
+// Sections that do not affect a training step.
 constexpr std::string_view kIdleSections[] = {
     "job",       "profiling",       "profiler",          "metrics",      "checkpoint", "checkpointer",       "comm", "debug", "validation",
     "validator", "fault_tolerance", "memory_estimation", "experimental", "dataloader", "training.dataloader"};
@@ -231,7 +231,7 @@ std::vector<Flag> read_job(const std::string& path) {
   return job_settings(read_file(path, "the job", kMostBytes, "name the TOML file of a job"), path);
 }
 
-// Settings as earlier files name them, and as they are asked for.
+// Names of settings in older job files, and the names under which they are looked up.
 constexpr std::pair<std::string_view, std::string_view> kEarlier[] = {
     {"training.batch_size", "training.local_batch_size"},
     {"training.data_parallel_degree", "parallelism.data_parallel_shard_degree"},
@@ -248,7 +248,7 @@ void spell_as_now(Flag& flag) {
   if (earlier != std::end(kEarlier)) flag.name = earlier->second;
 }
 
-// tyro takes dashes for underscores, and "no-" before a name for false.
+// On the command line (tyro) dashes stand for underscores, and "no-" before a name means false.
 void spell_as_in_files(Flag& flag) {
   std::replace(flag.name.begin(), flag.name.end(), '-', '_');
   const std::size_t name = flag.name.rfind('.') + 1;
@@ -257,7 +257,7 @@ void spell_as_in_files(Flag& flag) {
   flag.values = {"false"};
 }
 
-// A job's file stands anywhere among the words, behind --job.config_file or CONFIG_FILE=.
+// The job file: the first word that ends in .toml, after --job.config_file, after CONFIG_FILE= or anywhere else.
 std::optional<std::string> job_file_of(const std::vector<ShellWord>& words) {
   for (const ShellWord& word : words) {
     const std::size_t equals = word.text.rfind('=');
@@ -276,7 +276,7 @@ std::optional<std::string> configuration_of(const std::vector<ShellWord>& words,
   return std::nullopt;
 }
 
-// The weakest first: a configuration by its name, a job's file, flags.
+// All settings, where later ones override earlier ones: those of a named configuration, of a job file, and of flags.
 std::vector<Flag> all_settings(const std::vector<ShellWord>& words, std::vector<Flag> given) {
   std::vector<Flag> all;
   for (Flag& flag : given) spell_as_in_files(flag);
@@ -304,7 +304,7 @@ bool is_in_idle_section(const std::string& name) {
                      [&](std::string_view section) { return name.starts_with(section) && name.substr(section.size()).starts_with('.'); });
 }
 
-// Of whole sections that mean nothing here the section alone is told.
+// Removes the settings of sections that do not affect a step, with one note that names the sections.
 std::vector<Flag> without_idle_sections(std::vector<Flag> all, Translation& translation) {
   std::vector<std::string> sections;
   std::erase_if(all, [&](const Flag& flag) {

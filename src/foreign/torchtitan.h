@@ -1,4 +1,4 @@
-// Job files and flags of torchtitan, translated.
+// Translates job files and flags of torchtitan.
 #pragma once
 
 #include <optional>
@@ -14,14 +14,14 @@ namespace moesh::foreign {
 
 Imported from_torchtitan(const std::vector<ShellWord>& words, const std::vector<std::string>& own);
 
-// A job's settings by their whole names: "training.seq_len".
+// The settings of a job's TOML file, by their full names: "training.seq_len".
 std::vector<Flag> job_settings(const std::string& text, const std::string& where);
 
-// What a configuration of --module and --config sets, as flags; nothing for one that is not known.
+// The settings of a configuration that --module and --config name, as flags; nothing if it is not known.
 std::optional<std::vector<Flag>> settings_of_configuration(std::string_view name);
 std::vector<std::string> known_configurations();
 
-// The preset that is a flavor of a model; refused with those that there are.
+// The preset that corresponds to a flavor of a model. An unknown flavor is refused with a list of the known ones.
 std::string preset_of_flavor(const std::string& model, const std::string& flavor, const std::string& where);
 
 }  // namespace moesh::foreign

@@ -1,4 +1,4 @@
-// The models and the configurations that torchtitan ships, beside moesh's presets.
+// The models that torchtitan ships, with the corresponding presets of moesh, and its configurations.
 #include <algorithm>
 
 #include <fmt/core.h>
@@ -35,7 +35,7 @@ constexpr Flavor kFlavors[] = {
     {"gpt_oss", "120b", "gpt-oss-120b"},
 };
 
-// What the functions of its config_registry.py set.
+// The settings that the functions of torchtitan's config_registry.py make.
 struct Configuration {
   std::string_view name, settings;
 };
@@ -94,7 +94,7 @@ constexpr Configuration kConfigurations[] = {
      "--activation_checkpoint.mode full"},
 };
 
-// "8B_flex", "17bx16e_irope" are other ways to compute the same sizes.
+// A suffix such as in "8B_flex" or "17bx16e_irope" means another way to compute a model of the same sizes.
 bool is_flavor(std::string_view asked, std::string_view flavor) {
   return asked == flavor || (asked.starts_with(flavor) && asked.substr(flavor.size()).starts_with('_'));
 }

@@ -11,7 +11,7 @@
 namespace moesh::foreign {
 namespace {
 
-// "key" of "key=value"; nothing for FILE.yml.
+// The key of "key=value"; empty for FILE.yml.
 std::string_view key_of(std::string_view word) {
   const std::size_t equals = word.find('=');
   return equals == std::string_view::npos ? std::string_view() : word.substr(0, equals);
@@ -53,9 +53,9 @@ std::string_view word_for(Note::Kind kind) {
   return "";
 }
 
-// Flags that nobody asked for, by what they are to their program.
+// The flags that were not translated, sorted by what is known of them.
 struct Left {
-  std::vector<std::pair<std::string_view, std::vector<std::string>>> differing;  // by why
+  std::vector<std::pair<std::string_view, std::vector<std::string>>> differing;  // grouped by reason
   std::map<const KnownFlags*, std::vector<std::string>> idle;                    // in the order of the program's list
   std::vector<std::string> unneeded;
   std::vector<std::string> unknown;  // without dashes

@@ -1,4 +1,4 @@
-// What a command of another program comes to in moesh's keys, and what of it they do not say.
+// The translation of another program's command into moesh's keys, with notes on what the keys do not express.
 #pragma once
 
 #include <concepts>
@@ -15,24 +15,24 @@ namespace moesh::foreign {
 
 struct Note {
   enum class Kind {
-    assumed,  // what the command does not say
-    differs,  // what is planned otherwise than it runs there, and matters
-    idle,     // flags that have no counterpart, and need none
+    assumed,  // something that the command does not say
+    differs,  // something that is planned differently than the program runs it, and that matters
+    idle,     // flags that have no counterpart and need none
     unknown,  // flags that the program does not have
   };
   Kind kind = Kind::assumed;
   std::string text;
 };
 
-// A line each: "differs: ...".
+// The notes, one per line: "differs: ...".
 std::string told(const std::vector<Note>& notes);
 
 struct Imported {
-  std::vector<std::string> keys;  // "base_emb_dim=4096", none of which the user gave
+  std::vector<std::string> keys;  // "base_emb_dim=4096"; no key that the user gave
   std::vector<Note> notes;
 };
 
-// A translation as it is made. `own`: what the user gave besides, FILE.yml and key=value, which win.
+// A translation under construction. `own`: the FILE.yml and key=value that the user gave, which override it.
 class Translation {
  public:
   explicit Translation(const std::vector<std::string>& own) : own_(own) {}
@@ -41,7 +41,7 @@ class Translation {
   std::optional<std::string> own(std::string_view key) const;
   bool is_own(std::string_view key) const { return own(key).has_value(); }
 
-  // Keys that the user gave are left to them; a later value of one key replaces the earlier, and no value leaves it as it is.
+  // Sets a key. A key that the user gave keeps the user's value; a later value replaces an earlier one; an absent value changes nothing.
   void give(std::string_view key, const std::string& value);
   void give(std::string_view key, const char* value) { give(key, std::string(value)); }
   void give(std::string_view key, std::int64_t value) { give(key, std::to_string(value)); }
@@ -63,10 +63,10 @@ class Translation {
   Imported made_;
 };
 
-// Flags of one program that have no counterpart, by what they are about: "--save and --load (checkpoints)".
+// Flags of one program that have no counterpart, by topic: "--save and --load (checkpoints)".
 struct KnownFlags {
   std::string_view topic;
-  std::string_view names;  // between blanks; "log-*" for all that begin so
+  std::string_view names;  // separated by blanks; "log-*" stands for all names with that beginning
 };
 
 struct DifferingFlag {
@@ -74,15 +74,15 @@ struct DifferingFlag {
   std::string_view why;  // "further tokens are not predicted: that layer's parameters and time are missing"
 };
 
-// What a program has besides the flags that are translated.
+// The flags that are known of a program.
 struct KnownProgram {
   std::string_view name;  // "Megatron-LM"
   std::span<const KnownFlags> idle;
   std::span<const DifferingFlag> differing;
-  std::span<const std::string_view> translated;  // for what is nearest to a misspelled one
+  std::span<const std::string_view> translated;  // tells flags without effect from misspelled ones, for which it suggests the nearest
 };
 
-// Tells of all flags that are left what they mean here.
+// Adds notes on what the flags that were not translated mean for the plan.
 void note_what_is_left(const Flags& flags, const KnownProgram& program, Translation& translation);
 
 }  // namespace moesh::foreign

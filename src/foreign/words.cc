@@ -46,17 +46,17 @@ class Splitter {
     }
   }
 
-  // Brackets of ([0]*3+[1]*58)*2 or (127,0) are part of a word, and so are those of $(...).
+  // Parentheses in ([0]*3+[1]*58)*2, (127,0) and $(...) are part of a word.
   bool is_bracket_of_word() const {
     const bool is_bracket = is_one_of(text_[at_], "()");
     const bool begins_pattern = text_[at_] == '(' && at_ + 1 < text_.size() && is_one_of(text_[at_ + 1], "[(0123456789");
     return is_bracket && (in_word_ || begins_pattern);
   }
 
-  // Such as that of 2>&1, which is no word.
+  // Whether the current word is a number; before < or >, as in 2>&1, it is a file descriptor and not a word.
   bool is_number() const { return in_word_ && word_.find_first_not_of("0123456789") == std::string::npos; }
 
-  // Before a line's end: nothing, so that the words go on there.
+  // A backslash before a line end is dropped with the line end, so that the command continues on the next line.
   void escaped() {
     const std::size_t next = at_ + 1;
     if (next >= text_.size()) {

@@ -1,4 +1,4 @@
-// A command as somebody pasted it, in the words that a shell would make of it.
+// Splits a pasted command into words as a shell does.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace moesh::foreign {
 
-inline constexpr std::int64_t kMostBytes = 1 << 20;  // of a command, and of a job's file
+inline constexpr std::int64_t kMostBytes = 1 << 20;  // largest size of a command, and of a job's file
 
-// A word, or one of the shell's own signs between two words: | ; & < > or ( ).
+// A word, or an operator of the shell between two words, one character at a time: | ; & < > ( ).
 struct ShellWord {
   std::string text;
   bool is_sign = false;
 };
 
-// Quotes and backslashes mean what they mean to a shell, a line's end is a blank, and a comment is left out. Nothing is expanded.
+// Quotes and backslashes have the same meaning as in a shell, line ends count as blanks, and comments are left out. Nothing is expanded.
 std::vector<ShellWord> shell_words(std::string_view text, const std::string& where);
 
 }  // namespace moesh::foreign

@@ -9,7 +9,7 @@
 namespace moesh::graph {
 namespace {
 
-// Whether the op only computes elementwise or rearranges, so that its results take about as much memory as its operands.
+// Whether computing the result, element by element, takes about as much memory traffic as reading it.
 bool is_elementwise(Op op) {
   switch (op) {
     case Op::unary: case Op::binary: case Op::cast: case Op::broadcast: case Op::fill: case Op::reshape:
@@ -70,8 +70,8 @@ class CheapAgain {
  private:
   std::size_t producer(ValueId id) const { return at(graph_.value(id).producer); }
 
-  // Finds the nodes that the backward pass reads, directly or through a constraint, and those on which products of the forward pass depend
-  // that are needed.
+  // Finds the nodes that the backward pass reads, directly or through a constraint, and the nodes that needed products of the forward pass
+  // depend on.
   void find_uses() {
     const std::vector<bool> is_needed = needed_nodes(graph_);
     is_read_.resize(end_);

@@ -312,8 +312,8 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
     reversed.results.back().partial = axes_beyond(b.own_axes(cotangent.id), b.own_axes(known[inputs[i]].id));
     b.mark_result(cotangent);
   }
-  // Saved values replace what would be recomputed. Chunks that the forward pass goes through one after another are also differentiated one
-  // after another.
+  // Saved values replace what would be recomputed. Chunks that go through the forward pass one after another also go through the backward
+  // pass one after another.
   const Graph whole = with_operands_replaced(b.take(), stand_ins_of(again, saved));
   reversed.body = std::make_shared<const Graph>(without_dead_nodes(with_nodes_when_needed(whole, end)));
   const std::vector<Tensor> made = builder_.add(Op::region, "", operands, reversed, results);
@@ -370,7 +370,7 @@ Node with_saved_rows(const Graph& graph, const Node& node, const Remat& remat, s
 
 }  // namespace
 
-// Includes repeats within a repeat's body.
+// Repeats within a repeat's body are rewritten too.
 Graph with_saved_values(const Graph& graph, const Remat& remat) {
   Graph saving = graph;
   for (Node& node : saving.nodes) {

@@ -76,6 +76,8 @@ using FactorRule = void (*)(const NodeView&, FactorTable&);
 using GradientRule = std::vector<Tensor> (*)(const Vjp&);
 // Returns the flops and matrix sizes of a node on one device's shapes; null if they follow from the factors.
 using WorkRule = Work (*)(const NodeView&);
+// The share of an operand that a kernel reads; null if it reads all of each.
+using PartRule = double (*)(const NodeView&, std::size_t operand);
 
 // An inclusive range of counts.
 struct Counts {
@@ -105,7 +107,7 @@ struct OpFacts {
   KernelKind kernel = KernelKind::elementwise;
   WorkRule work = nullptr;
   int looked_up = -1;  // the operand that is read only in part: as many bytes as the op writes
-  int of_groups = -1;  // the operand with an entry per group of the first operand's rows; only entries of groups that have rows are read
+  PartRule part_read = nullptr;
   int added_to = -1;   // where an optional extra operand stands: what the first result is added to, see partition/fuse_sums.h
 };
 

@@ -178,7 +178,7 @@ std::vector<T> chosen(const std::vector<T>& from, const std::vector<bool>& is_ch
   return made;
 }
 
-// The entries after the first `count`, which are all true.
+// The entries after the first `count`, which are always chosen themselves.
 std::vector<bool> behind(const std::vector<bool>& is_chosen, int count) { return {is_chosen.begin() + count, is_chosen.end()}; }
 
 // Walks from the last node to the first and drops what no later node reads; for nodes with bodies it drops single results and operands.

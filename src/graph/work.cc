@@ -10,23 +10,10 @@ double bytes_of(const Value& value, const mesh::Mesh& mesh) {
   return static_cast<double>(elements(sharding::shard_shape(value.shape, value.spec, mesh)) * size_of(value.dtype));
 }
 
-// The share of groups that are expected to have a row.
-double part_with_rows(std::int64_t rows, std::int64_t groups) {
-  return groups == 0 ? 0 : groups_with_rows(static_cast<double>(rows), static_cast<double>(groups)) / static_cast<double>(groups);
-}
-
-double bytes_of(const NodeView& view, bool in_place, const mesh::Mesh& mesh) {
-  double given = 0, taken = 0;
-  for (std::size_t i = 0; i < view.results(); ++i) given += bytes_of(view.result(i), mesh);
-  const OpFacts& facts = facts_of(view.node.op);
-  for (std::size_t i = 0; i < view.operands(); ++i) {
-    if (in_place && i == 0) continue;
-    const Value& operand = view.operand(i);
-    const auto is = [&](int which) { return static_cast<int>(i) == which; };
-    const double part = is(facts.of_groups) ? part_with_rows(view.operand(0).shape[0], operand.shape[0]) : 1;
-    taken += is(facts.looked_up) ? given : part * bytes_of(operand, mesh);
-  }
-  return taken + (in_place ? 0 : given);
+// Whether an earlier operand is the same value, which is then read once for both.
+bool is_read_before(const Node& node, std::size_t operand) {
+  const auto begin = node.operands.begin(), here = begin + static_cast<std::ptrdiff_t>(operand);
+  return std::find(begin, here, *here) != here;
 }
 
 // The size of each factor on a device, after sharding.
@@ -56,6 +43,29 @@ Rounded rounded_in(const Attributes& attributes) {
 bool has(const std::vector<int>& dims, int factor) { return std::find(dims.begin(), dims.end(), factor) != dims.end(); }
 
 }  // namespace
+
+Traffic::Traffic(const Node& node, bool in_place) : looked_up_(facts_of(node.op).looked_up), in_place_(in_place) {}
+
+void Traffic::read(std::size_t operand, double bytes, DType dtype, double part) {
+  if (operand < 2) factors_ += bytes / static_cast<double>(size_of(dtype));
+  if (static_cast<int>(operand) == looked_up_) looks_up_ = part > 0;
+  else if (!in_place_ || operand > 0) read_ += part * bytes;
+}
+
+void Traffic::add_to(Work& work) const {
+  work.bytes += read_ + (looks_up_ ? written_ : 0) + (in_place_ ? 0 : written_);
+  if (work.rounded != Rounded::none) work.rounded_values += factors_;
+}
+
+double pairs_seen(std::int64_t length, const AttentionOf& of, double own_key) {
+  const auto of_row = [&](std::int64_t tokens) {
+    const auto all = static_cast<double>(tokens);
+    const double reach = of.window > 0 ? std::min(static_cast<double>(of.window), all) : all;
+    return reach * (reach - 1) / 2 + reach * own_key + (all - reach) * reach;
+  };
+  if (of.chunk <= 0) return of_row(length);
+  return static_cast<double>(length / of.chunk) * of_row(of.chunk) + of_row(length % of.chunk);
+}
 
 double groups_with_rows(double rows, double groups) { return groups * (1 - std::pow(1 - 1 / groups, rows)); }
 
@@ -92,13 +102,15 @@ Work work_of(const NodeView& view, const mesh::Mesh& mesh) {
   work.op = facts.name;
   work.kind = facts.kernel;
   work.dtype = view.operands() > 0 ? view.operand(0).dtype : DType::float32;
-  work.bytes = bytes_of(view, in_place, mesh);
   work.rounded = rounded_in(view.node.attributes);
-  if (work.rounded == Rounded::none) return work;
-  for (std::size_t i = 0; i < 2; ++i) {
+  Traffic traffic(view.node, in_place);
+  for (std::size_t i = 0; i < view.operands(); ++i) {
     const Value& operand = view.operand(i);
-    work.rounded_values += bytes_of(operand, mesh) / static_cast<double>(size_of(operand.dtype));
+    const double part = is_read_before(view.node, i) ? 0 : facts.part_read == nullptr ? 1 : facts.part_read(view, i);
+    traffic.read(i, bytes_of(operand, mesh), operand.dtype, part);
   }
+  for (std::size_t i = 0; i < view.results(); ++i) traffic.write(bytes_of(view.result(i), mesh));
+  traffic.add_to(work);
   return work;
 }
 

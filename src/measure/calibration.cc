@@ -13,12 +13,12 @@ namespace {
 
 constexpr double kPointsAnOctave = 2;
 
-// What samples of about as much work add up to.
+// Sums over samples that had about the same work.
 struct Sum {
   double work = 0, seconds = 0, count = 0;
 };
 
-// As YAML has any text.
+// Quotes any text for YAML.
 std::string quoted(std::string_view text) {
   std::string made = "'";
   for (const char c : text) made += std::string(c == '\'' ? 2 : 1, c);

@@ -1,4 +1,4 @@
-// A machine's own hardware file: how long its kernels and exchanges took in training steps, by how much work they had.
+// Writes a machine's own hardware file: how long its kernels and exchanges took in training steps, by the amount of their work.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@
 
 namespace moesh::measure {
 
-// One time that an instruction ran.
+// One execution of an instruction.
 struct Sample {
-  std::string name;       // as of forecast::Task
+  std::string name;       // as in forecast::Task
   std::string otherwise;
-  double work = 0;        // once
+  double work = 0;        // of one execution
   double seconds = 0;
 };
 
-// `spans` are those of a step of the plan.
+// `spans`: those of one step of the plan.
 std::vector<Sample> samples_of(const plan::Plan& plan, std::span<const run::Span> spans);
 
-// Points by name, each of samples that had about as much work.
+// Points by name, each the mean of samples that had about the same work.
 mesh::MeasuredTimes points_of(std::span<const Sample> samples);
 
 struct MachineFacts {
   std::string title;  // "AMD EPYC, 2 threads"
-  std::string date;   // on which it was measured
+  std::string date;   // the date of the measurement
   int threads = 1;
   std::int64_t memory_bytes = 0;
 };
 
-// As mesh::load_chip reads it.
+// The text of the file, as mesh::load_chip reads it.
 std::string hardware_file(const MachineFacts& facts, const MachineRates& rates, const mesh::MeasuredTimes& times);
 
 }  // namespace moesh::measure

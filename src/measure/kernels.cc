@@ -28,8 +28,8 @@ enum class Of {
   wide,       // float32
   positions,  // 0, 1, ... in each row
   ones,
-  below,      // whole numbers below `limit`
-  even,       // so many that they add up to `limit`
+  below,      // integers below `limit`
+  even,       // equal integers that add up to `limit`
   update,     // graph::UpdateNumber
 };
 
@@ -120,7 +120,7 @@ void draw(const Array& to, float from_zero) {
   });
 }
 
-// Second moments are not negative: Adam's operands are all drawn above zero.
+// Second moments are not negative, so all of Adam's operands are drawn around 3, not 0.
 Array operand_of(const Case& of, const Operand& operand, DType dtype, run::Pool& pool) {
   const Array made = pool.allocate(operand.shape, type_of(operand.of, dtype));
   const std::int64_t count = made.view.count();

@@ -1,4 +1,4 @@
-// Kernels one by one, on sizes that training and decoding have.
+// Measures single kernels, on sizes that occur in training and decoding.
 #pragma once
 
 #include <string>
@@ -15,13 +15,13 @@ struct TypedKernel {
   DType dtype = DType::float32;
 };
 
-// Those that have a text in their name, in float32 and in bfloat16, or once where their types are their own.
+// The kernels whose names contain a text, in float32 and in bfloat16, or once if their types are fixed.
 std::vector<TypedKernel> kernels_with(std::string_view text);
 
 struct KernelTime {
   TypedKernel kernel;
-  std::string sizes;   // of its operands: "4096x512, 8x512x1024"
-  double seconds = 0;  // the median of some runs
+  std::string sizes;   // sizes of its operands: "4096x512, 8x512x1024"
+  double seconds = 0;  // the median of several runs
   graph::Work work;
 };
 

@@ -1,4 +1,4 @@
-// Where the time of a step went: its instructions by kind, beside what the plan says of them.
+// Where the time of a step went: its instructions by kind, next to what the plan predicts for them.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace moesh::measure {
 // What an instruction does: its op's name, or "copy".
 std::string_view deed_of(const plan::Instruction& instruction);
 
-// Instructions of one kind in one step, of all devices together.
+// Instructions of one kind in one step, summed over all devices.
 struct KindTime {
   std::string kind;  // "einsum bfloat16"
   std::int64_t runs = 0;
   double seconds = 0;
-  double flops = 0;    // of products and attention; where a router decides, as one that favours no expert
+  double flops = 0;    // of matrix products and attention; if a router decides, for one that favours no expert
   double bytes = 0;    // read and written, each operand and result once
   double planned = 0;  // seconds on the machine that the plan is made for
 };
@@ -34,7 +34,7 @@ std::vector<KindTime> times_by_kind(const plan::Plan& plan, std::span<const fore
 std::vector<KindTime> times_by_instruction(const plan::Plan& plan, std::span<const forecast::Timing> timings,
                                            std::span<const run::Span> spans);
 
-// That the plan says all of them take, one after the other.
+// The seconds that the plan predicts for all of them, one after another.
 double planned_seconds(std::span<const KindTime> times);
 
 }  // namespace moesh::measure

@@ -40,7 +40,8 @@ void on_each_thread(Workers& workers, const Work& work) {
   });
 }
 
-// Numbers, as zeros take less power and so less time, that begin with a cache line, as tiles read twice the lines elsewhere.
+// Elements at the start of a cache line, because tiles elsewhere read twice as many lines. They are not zeros, which take less power and
+// therefore less time.
 template <typename T>
 class Elements {
  public:
@@ -56,8 +57,8 @@ class Elements {
   std::shared_ptr<std::byte> pages_;
 };
 
-// A block of rows and columns over and over, as the instructions have it. Steps of tiles are long: fewer of them leave
-// the operands in the first cache.
+// One register block, computed over and over with the micro-kernel of the instruction set. Steps of tile kernels are long, so they get
+// fewer of them, which keeps the operands in the L1 cache.
 template <typename P>
 double register_rate(Workers& workers, const MicroKernels<P>& kernels) {
   constexpr std::int64_t kSteps = 128, kTimes = 20000;

@@ -10,8 +10,8 @@ namespace {
 
 using plan::Instruction;
 
-// Two processes, the run and the plan, each with kernels and copies in one row and collectives in another, and the run with its steps
-// above.
+// There are two processes, the run and the plan, each with kernels and copies in one row and collectives in another; the run also has a row
+// for its steps, above these.
 constexpr int kRun = 1, kPlan = 2;
 constexpr int kSteps = 0, kKernels = 1, kCollectives = 2;
 
@@ -38,7 +38,7 @@ Trace::Trace(const plan::Plan& plan, std::span<const forecast::Timing> timings, 
   }
 }
 
-// Times in microseconds, as the format has them.
+// Times are in microseconds, as the format requires.
 void Trace::add_event(const std::string& name, int process, int thread, double begin, double seconds, const std::string& arguments) {
   JsonWriter json;
   json.begin_object().key("name").value(name).key("ph").value("X").key("pid").value(process).key("tid").value(thread);

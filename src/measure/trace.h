@@ -1,4 +1,4 @@
-// A trace of steps for chrome://tracing and ui.perfetto.dev: what ran when, and what the plan says beside it.
+// A trace of steps for chrome://tracing and ui.perfetto.dev: what ran when, next to what the plan predicts.
 #pragma once
 
 #include <span>
@@ -13,14 +13,14 @@ namespace moesh::measure {
 
 class Trace {
  public:
-  static constexpr std::string_view kSignature = R"({"otherData": {"moesh": ")";  // that its text begins with
+  static constexpr std::string_view kSignature = R"({"otherData": {"moesh": ")";  // the beginning of its text
 
-  // `planned_for`: the machine that the plan is made for. What is referred to stays while the trace is there.
+  // `planned_for`: the machine that the plan is made for. `plan` and the timings must outlive the trace.
   Trace(const plan::Plan& plan, std::span<const forecast::Timing> timings, const std::string& planned_for);
 
-  // A step that began so many seconds after the first one did.
+  // Adds a step that began `begin` seconds after the first one did.
   void add(std::int64_t step, double begin, std::span<const run::Span> spans);
-  std::string text() const;  // the file
+  std::string text() const;  // the content of the file
 
  private:
   void add_event(const std::string& name, int process, int thread, double begin, double seconds, const std::string& arguments);

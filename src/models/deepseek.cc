@@ -1,4 +1,5 @@
-// DeepSeek 2 and 3, Kimi K2, and GLM 4.5 with heads of its own: latent attention, the first layers dense, then experts beside shared ones.
+// DeepSeek 2 and 3 and Kimi K2, with latent attention, and GLM 4.5, with multi-head attention: the first layers are dense, the others have
+// routed experts beside shared ones.
 #include "models/family.h"
 #include "nn/attention.h"
 #include "nn/latent_attention.h"

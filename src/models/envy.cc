@@ -1,5 +1,4 @@
-// MaxText's Envy: Llama's attention, experts in every so many layers, and a norm behind MLPs and experts where it is
-// asked for.
+// MaxText's Envy: Llama's attention, experts in every n-th layer, and norms after MLPs and experts if the settings ask for them.
 #include "models/family.h"
 #include "sharding/labels.h"
 

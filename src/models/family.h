@@ -1,4 +1,4 @@
-// What a family of models brings: its layers, in groups of equal ones.
+// What defines a family of models: its layers, in groups of equal layers.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,14 @@ using nn::Tokens;
 struct LayerResult {
   Tensor x;
   Tensor balance_loss;  // absent for a layer without one
-  Tensor load;          // [E] of the layer's experts; absent where nothing follows it
+  Tensor load;          // [E + 1], see nn::MoeResult; absent for a layer without experts and outside training
 };
 
-// `position`: of the layer within its cycle.
+// `position`: the layer's position in its cycle.
 using Layer = std::function<LayerResult(Builder&, const Context&, Tensor x, const Tokens&, std::int64_t position)>;
 
-// Where a cycle's layers but the last are a stack within that of the cycles: what both are called, and the last layer.
+// Names for nested stacks, where a cycle is a stack of all its layers but the last, and then the last: of the stack of cycles, of the stack
+// within it, and of the last layer.
 struct NestedNames {
   std::string cycles, stack, last;
 };
@@ -38,7 +39,7 @@ struct LayerGroup {
   std::optional<NestedNames> nested = {};
 };
 
-// The names of a layer's norms, in front of attention and of the MLP or the experts, and behind them; null where there is none.
+// The names of a layer's norms, before and after attention, and before and after the MLP or the experts; null for a norm that it lacks.
 struct NormNames {
   const char* before_attention = "pre_self_attention_layer_norm";
   const char* after_attention = nullptr;
@@ -46,31 +47,31 @@ struct NormNames {
   const char* after_mlp = nullptr;
 };
 
-// Residual layer: x + norm(attention(norm(x))), then + norm(block(norm(x))).
+// A residual layer: x + norm(attention(norm(x))), then + norm(block(norm(x))).
 struct Residual {
   std::function<Tensor(Tensor)> attention;
   std::function<LayerResult(Tensor)> block;
   NormNames norms = {};
-  std::string suffix = {};  // of what activations are called, where a layer has two of these
-  bool has_scalar = false;  // the layer's result is multiplied with a learned number
+  std::string suffix = {};  // appended to the names of activations, if a layer is made of two of these
+  bool has_scalar = false;  // multiplies the layer's result by a learned scalar
 };
 LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts);
 
-// The same with heads of keys and values, and then an MLP or what `experts` makes, as this layer of the cycle has it.
+// A residual layer of multi-head attention and an MLP or what `experts` computes, whichever this layer of the cycle has.
 LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position,
                         const std::function<LayerResult(Tensor)>& experts);
 
-// The routed experts of a layer; `label`: of the router kernel's input dim.
+// The routed experts of a layer; `label`: of the input dim of the router's kernel.
 LayerResult routed_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
                            const char* label);
-// The same, and the shared ones where the model has some.
+// The routed experts and, if the model has any, the shared ones.
 LayerResult all_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
                         const char* label);
 
-// Layers of one kind, stacked.
+// All layers as one stacked group.
 std::vector<LayerGroup> one_group(const Context& context, Layer layer);
 
-// One function a family, registered by decoder block in families.cc.
+// One function per family, registered by decoder block in families.cc.
 std::vector<LayerGroup> plain_layers(const Context& context);
 std::vector<LayerGroup> llama_layers(const Context& context);
 std::vector<LayerGroup> llama4_layers(const Context& context);

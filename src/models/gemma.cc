@@ -1,4 +1,4 @@
-// Gemma 1, 2 and 3: norms before attention and MLP, and in 2 and 3 behind them; windows on some layers.
+// Gemma 1, 2 and 3: norms before attention and MLP, in 2 and 3 also after them; sliding windows in some layers.
 #include "models/family.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"
@@ -27,7 +27,7 @@ LayerResult gemma_layer(Builder& builder, const Context& context, Tensor x, cons
   return named_layer(builder, context, x, tokens, position, {});
 }
 
-// MaxText's Gemma 2: a layer with a window and one without as one.
+// MaxText's Gemma 2: a layer with a sliding window and one without are built as one layer.
 LayerResult pair(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
   const PartNames local{"self_attention_local",
                         "mlp_local",

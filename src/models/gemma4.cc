@@ -1,5 +1,5 @@
-// Gemma 4: layers with windows and layers that see all before them, which have heads of another width; norms before and behind
-// attention and MLP; where there are experts, their router reads what the MLP beside them does before its norm.
+// Gemma 4: layers with sliding windows, and global layers whose heads have another width; norms before and after attention and MLP; if
+// there are experts, their router reads the input of the MLP beside them before its norm.
 #include <cmath>
 
 #include "models/family.h"
@@ -12,7 +12,8 @@
 namespace moesh::models {
 namespace {
 
-// By the root of the mean square, and by learned numbers over the root of the width, in the type that the router works in.
+// The router's input: x divided by its root mean square and by the root of the width, times a learned scale, in the type that the router
+// works in.
 Tensor router_input(Builder& builder, const Context& context, Tensor x) {
   const config::ModelShape& model = context.model;
   const DType dtype = model.float32_gate_logits ? DType::float32 : model.compute_dtype;
@@ -23,7 +24,7 @@ Tensor router_input(Builder& builder, const Context& context, Tensor x) {
   return multiply(normed, broadcast(scale_M, normed.shape(), {normed.rank() - 1}));
 }
 
-// `x`: before the norm that the MLP has in front.
+// `x`: the input before the MLP's norm.
 LayerResult experts_beside_mlp(Builder& builder, const Context& context, Tensor x, const Tokens& tokens) {
   const auto normed = [&](const char* name, Tensor of) { return nn::rms_norm(builder, context, name, of); };
   const Tensor h = nn::constrain_residual("hidden_states", normed("pre_ffw_norm", x));

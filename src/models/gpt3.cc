@@ -1,4 +1,4 @@
-// GPT-3: layer norms with biases, biases on every product, trained positions instead of rotary ones.
+// GPT-3: layer norms with biases, biases on every product, learned position embeddings instead of rotary ones.
 #include <cmath>
 
 #include "models/family.h"
@@ -17,7 +17,7 @@ Tensor constrain_heads(const char* name, Tensor x) {
       name, x, {labels::activation_batch, labels::activation_length, labels::activation_heads, labels::activation_kv});
 }
 
-// To heads, or to those of queries, keys and values one after the other.
+// Projects to heads, or with one kernel to the heads of queries, of keys and of values.
 Tensor project(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, bool fuses) {
   const graph::Scope scope(builder, name);
   const config::AttentionShape& shape = context.model.attention;

@@ -1,4 +1,4 @@
-// gpt-oss: attention sinks and biases, every other layer with a sliding window, experts with biases.
+// gpt-oss: attention with sinks and biases, a sliding window in every other layer, experts with biases.
 #include "models/family.h"
 #include "nn/attention.h"
 #include "sharding/labels.h"

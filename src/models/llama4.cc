@@ -1,5 +1,5 @@
-// Llama 4: layers that see their chunk of the sequence, layers without positions that see all of it, and in every so
-// many layers experts, whose inputs are weighted, beside a shared one.
+// Llama 4: layers with chunked attention, layers without positions that see the whole sequence, and in every n-th layer experts, whose
+// inputs are weighted, beside a shared one.
 #include "models/family.h"
 #include "sharding/labels.h"
 

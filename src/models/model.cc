@@ -51,7 +51,8 @@ DType logits_dtype(const Context& context) {
 // MaxText rounds a tied table to bfloat16 whatever the compute type.
 bool rounds_tied_embedding(const Context& context) { return context.settings.boolean("round_tied_embedding"); }
 
-// The embedding's, which reads it in the compute type, as the logits do where they are tied to it.
+// The type in which the embedding table is kept. The embedding reads it in the compute type; if tied logits read it in another type, it is
+// kept in weight_dtype.
 DType table_dtype(const Context& context) {
   const config::ModelShape& model = context.model;
   const bool is_read_alike = !model.tied_embedding || rounds_tied_embedding(context) || logits_dtype(context) == model.compute_dtype;
@@ -73,7 +74,7 @@ Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, 
   return einsum("", "bsm,mv->bsv", cast(x_BSM, dtype), weight_MV);
 }
 
-// Squeezed into a range: cap * tanh(x / cap).
+// Soft-capped logits: cap * tanh(x / cap).
 Tensor capped(const Context& context, Tensor logits_BSV) {
   const double cap = context.settings.real("final_logits_soft_cap");
   return cap > 0 ? graph::scale(unary(graph::Unary::tanh, graph::scale(logits_BSV, 1 / cap)), cap) : logits_BSV;
@@ -87,14 +88,14 @@ Tensor logits(Builder& builder, const Context& context, Tensor x_BSM, Tensor tab
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_vocab});
 }
 
-// The loss takes them as they are and works in float32; whoever asks for them gets them so.
+// The loss takes the logits as they are and computes in float32; the result that the caller sees is cast as cast_logits_to_fp32 says.
 void mark_logits(Builder& builder, const Context& context, Tensor logits_BSV) {
   const graph::Scope scope(builder, "decoder");
   const bool casts = context.settings.boolean("cast_logits_to_fp32");
   builder.mark_result(casts ? cast(logits_BSV, DType::float32) : logits_BSV, results::logits);
 }
 
-// What random routing is fed besides.
+// Adds the inputs of random routing, if experts are drawn at random.
 void add_draws(Builder& builder, const Context& context, const Labels& token_labels, Tokens& tokens) {
   if (!context.model.is_moe() || !config::routes_at_random(context.settings)) return;
   tokens.numbers = builder.input(inputs::numbers, {context.rows, context.length}, DType::int32, token_labels,
@@ -109,7 +110,7 @@ Tensor cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV
                          graph::CrossEntropyOf{context.settings.real("z_loss_multiplier")}, {}, DType::float32);
 }
 
-// Each token's place as a row of a trained table.
+// Looks up the position of each token in a learned table.
 Tensor embed_positions(Builder& builder, const Context& context, const Tokens& tokens) {
   const config::ModelShape& model = context.model;
   const std::int64_t places = context.trains() ? context.length : context.cache_slots;
@@ -124,7 +125,7 @@ Tensor embed_positions(Builder& builder, const Context& context, const Tokens& t
   return look_up(builder, context, table_PM, tokens.positions);
 }
 
-// What the layers make of tokens.
+// The results of the layers: logits, and the layers' losses and loads.
 struct Trunk {
   Tensor logits_BSV;
   std::vector<Tensor> balance_losses;
@@ -216,7 +217,7 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
   const Tensor ids = add(inputs::tokens);
   const Tensor positions = add(inputs::positions);
   Tokens tokens{positions, positions, add(inputs::segments), {}, {}};
-  // Slots that hold no token have a segment that no token has, so nobody sees them.
+  // Slots without a token have a segment that no token has, so no query sees them.
   const Labels kept{labels::cache_batch, labels::cache_sequence};
   tokens.key_order = nn::remember(builder, context, "positions", positions, positions, kept);
   tokens.key_segments = nn::remember(builder, context, "segments", tokens.segments, positions, kept);

@@ -12,14 +12,14 @@ namespace moesh::models {
 struct ModelRequest {
   const config::Settings& settings;
   const config::ModelShape& shape;
-  std::int64_t rows = 1;           // of one pass
+  std::int64_t rows = 1;           // rows of the batch in one pass
   std::int64_t expert_shards = 1;  // shards of the expert dim in activations
   const mesh::Mesh* mesh = nullptr;
 };
 
-// Names of a model's inputs, [rows, length]. Training has targets besides, and the place of each token in its row: documents in
-// a row have positions of their own, and a row may lie in another order. Where experts are drawn at random there are the tokens'
-// numbers and the layers' keys, [layers, 2], too; see draws.h.
+// Names of a model's inputs, [rows, length]. Training also has targets, and the order of the tokens in a row: documents in a row have
+// positions of their own, and the tokens of a row may be stored in another order. If experts are drawn at random, there are also the
+// tokens' numbers and the layers' keys, [layers, 2]; see draws.h.
 namespace inputs {
 inline constexpr const char* tokens = "inputs";
 inline constexpr const char* order = "inputs_order";
@@ -31,24 +31,25 @@ inline constexpr const char* draw_keys = "draw_keys";
 
 // Names of a model's results.
 namespace results {
-inline constexpr const char* loss = "loss";                // what is reported: cross entropy a position plus balance loss
-inline constexpr const char* entropy_sum = "entropy_sum";  // over the positions that count
-inline constexpr const char* positions = "positions";      // their number
+inline constexpr const char* loss = "loss";                // as reported: cross entropy per position plus balance loss
+inline constexpr const char* entropy_sum = "entropy_sum";  // cross entropy summed over the positions that count
+inline constexpr const char* positions = "positions";      // the number of positions that count
 inline constexpr const char* logits = "logits";
-inline constexpr const char* balance_loss = "balance_loss";  // only for a model with one
+inline constexpr const char* balance_loss = "balance_loss";  // only for a model with a balance loss
 inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E + 1]: tokens of each expert, then dropped choices
 }  // namespace results
 
 graph::Graph build_model(const ModelRequest& request);
 
 struct DecodeShape {
-  std::int64_t new_tokens = 1;   // of a row in one run: 1 while decoding, the prompt's length before
-  std::int64_t cache_slots = 1;  // positions of a row that can be kept
-  bool gives_logits = true;      // else tokens are only kept, and nothing is done that keeping does not need
+  std::int64_t new_tokens = 1;   // per row and run: 1 in decode, the prompt's length in prefill
+  std::int64_t cache_slots = 1;  // positions per row that the KV cache has room for
+  bool gives_logits = true;      // if false, tokens are only written to the cache, and nothing is computed that this does not need
 };
 
-// The same model on new tokens of rows whose earlier ones are kept: from tokens, positions and segments to logits. What is kept
-// are its states, each with a result of the same name: its next value. They start as zeros: in the segment of padding.
+// The same model on new tokens of rows whose earlier tokens are in the KV cache: from tokens, positions and segments to logits. The cache
+// consists of states, each with a result of the same name, its next value. They start as zeros, which puts every slot in the segment of
+// padding.
 graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& shape);
 
 }  // namespace moesh::models

@@ -1,5 +1,5 @@
-// OLMo 3: norms behind attention and MLP only, and one norm over all heads of queries and of keys; windows on most
-// layers.
+// OLMo 3: norms only after attention and MLP, one norm over all heads of the queries and one over those of the keys; sliding windows in
+// most layers.
 #include "models/family.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"

@@ -1,4 +1,4 @@
-// MaxText's own layer, `default`: attention and MLP side by side behind one norm.
+// MaxText's own layer, `default`: attention and MLP in parallel after one norm.
 #include "models/family.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"

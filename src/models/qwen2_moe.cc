@@ -1,4 +1,4 @@
-// Qwen2 with experts: some layers dense, and a shared expert whose result each token weighs by a gate of its own.
+// Qwen2 with experts: some layers are dense, and a gate weights the shared expert's result for each token.
 #include "models/family.h"
 #include "nn/mlp.h"
 #include "nn/moe/moe.h"
@@ -7,7 +7,7 @@
 namespace moesh::models {
 namespace {
 
-// [B, S, M], one number a token.
+// The gate: one number per token, broadcast to [B, S, M].
 Tensor share_of_token(Builder& builder, const Context& context, Tensor h_BSM) {
   const graph::Scope scope(builder, "shared_expert_gate");
   const Tensor weight_M =

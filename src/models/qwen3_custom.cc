@@ -1,4 +1,4 @@
-// MaxText's custom Qwen3: what attention gives is narrower and goes to the experts as it is, and what they give is
+// MaxText's custom Qwen3: the result of attention is narrower than the embedding and goes to the experts at that width; their result is
 // widened again.
 #include "models/family.h"
 #include "nn/attention.h"
@@ -19,7 +19,7 @@ Tensor widened(Builder& builder, const Context& context, Tensor x_BSN) {
   return einsum("", "bsn,nm->bsm", x_BSN, kernel);
 }
 
-// In MaxText the layer has this scale too, and nothing passes it: only the decay of weights moves it.
+// As in MaxText, the layer has this scale although nothing reads it: only weight decay changes it.
 void keep_idle_norm(Builder& builder, const Context& context) {
   const graph::Scope scope(builder, "post_self_attention_layer_norm");
   nn::parameter(builder, context, "scale", {context.model.emb_dim}, {{labels::norm}, nn::ones(), nn::Role::norm_scale});

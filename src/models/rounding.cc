@@ -32,7 +32,7 @@ class Marking {
  public:
   Marking(Graph& graph, graph::Rounded rounded) : graph_(graph), rounded_(rounded), is_weight_(graph.values.size(), false) {}
 
-  // `inputs`: which of a body's are weights.
+  // `inputs`: which inputs of a body are weights.
   void mark(const std::vector<bool>& inputs) {
     const std::vector<ValueId> ids = graph::inputs_of(graph_);
     for (std::size_t i = 0; i < inputs.size(); ++i) is_weight(ids[i]) = inputs[i];

@@ -1,12 +1,12 @@
-// Products of low precision: which of a model's multiply rounded numbers.
+// Quantization: marks the matrix products of a model that multiply quantized numbers.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace moesh::models {
 
-// As the reference quantizes: the products of attention's, MLPs' and experts' weights, in a graph without its backward pass, which takes
-// it over. Not those of the router, of the logits and between queries and keys.
+// Marks the products that the reference quantizes: those with weights of attention, MLPs and experts, but not those of the router, of the
+// logits, and between queries and keys. For a graph without its backward pass, which inherits the marks.
 graph::Graph with_rounded_products(graph::Graph graph, graph::Rounded rounded);
 
 }  // namespace moesh::models

@@ -11,7 +11,7 @@
 namespace moesh::models {
 namespace {
 
-// Where the stacked dim of parameters stands; within a pipeline the stages stand before everything.
+// The position of the stacked dim in parameters; in a pipeline, the dim of the stages stands first.
 int stack_position(const Context& context) { return static_cast<int>(context.settings.integer("param_scan_axis")); }
 
 Tokens for_layer(Tokens tokens, std::int64_t layer) {
@@ -21,7 +21,7 @@ Tokens for_layer(Tokens tokens, std::int64_t layer) {
   return tokens;
 }
 
-// The layers of one cycle, in a scope each when there are several.
+// The layers of one cycle, each in a scope of its own if there is a prefix.
 StackResult run_cycle(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
                       const std::string& prefix, std::int64_t layers) {
   StackResult result{x, {}, {}};
@@ -41,7 +41,7 @@ Tensor sum_of(const std::vector<Tensor>& scalars) {
                          [](Tensor a, Tensor b) { return graph::add(a, b); });
 }
 
-// What all layers read alike.
+// The members that are the same for all layers.
 constexpr std::array kOfAllLayers{&Tokens::positions, &Tokens::order, &Tokens::segments,
                                   &Tokens::key_order, &Tokens::key_segments, &Tokens::numbers};
 
@@ -53,7 +53,7 @@ std::vector<Tensor> packed(const Tokens& tokens) {
   return present;
 }
 
-// The same members, present where `packed` found them.
+// The reverse of packed: the same members are present as in `packed`.
 Tokens unpacked(const std::vector<Tensor>& tensors, const Tokens& packed) {
   Tokens tokens;
   std::size_t next = 0;
@@ -63,14 +63,14 @@ Tokens unpacked(const std::vector<Tensor>& tensors, const Tokens& packed) {
   return tokens;
 }
 
-// With the stacked dims of the iterations in front.
+// The keys with the stacked dims of the iterations at the front.
 Tensor stacked_keys(const graph::Stack& stack, Tensor keys) {
   Shape shape = stack.sizes;
   shape.insert(shape.end(), {keys.size(0) / elements(stack.sizes), keys.size(1)});
   return graph::reshape(keys, std::move(shape));
 }
 
-// Repeats `inside` and sums the losses of the iterations; their loads are stacked.
+// Repeats `inside`; sums the iterations' losses and stacks their loads.
 template <typename Inside>
 StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x, const Tokens& tokens, Inside inside) {
   bool has_loss = false;
@@ -112,7 +112,7 @@ StackResult run_first(Builder& builder, const Context& context, const LayerGroup
                        [&](Builder& b, Tensor h, const Tokens& t) { return run_cycle(b, context, group, h, t, "", 1); });
 }
 
-// A cycle's layers but the last as a stack, then that one.
+// All layers of a cycle but the last as a stack, then the last.
 StackResult run_nested(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {
   const std::int64_t alike = group.cycle - 1;
   StackResult result = run_first(builder, context, group, x, tokens, alike);
@@ -133,7 +133,7 @@ StackResult scanned(Builder& builder, const Context& context, const LayerGroup& 
   });
 }
 
-// Whole cycles, then the layers that are left of one.
+// Whole cycles, then the remaining layers of an incomplete cycle.
 StackResult scanned_with_rest(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {
   const std::int64_t rest = group.count % group.cycle, whole = group.count - rest;
   StackResult result{x, {}, {}};
@@ -160,7 +160,7 @@ Tensor regroup(Builder& builder, const std::string& name, Tensor x, Shape shape,
   return builder.add_one(graph::Op::stage_state, name, {x}, graph::StageStateOf{stages}, std::move(shape), x.dtype());
 }
 
-// The rows of a microbatch, from the buffers that travel round the stages.
+// The rows of a microbatch, taken from the buffers that rotate through the stages.
 Tensor enter_stages(Builder& builder, const config::PipelineShape& pipeline, Tensor x) {
   const std::int64_t rows = x.size(0) / pipeline.microbatches;
   const Labels row_labels{labels::activation_batch, labels::activation_length, labels::activation_embed};

@@ -1,4 +1,4 @@
-// How the layers of a group are laid out one after another: one by one, stacked and repeated, or over pipeline stages.
+// Builds the layers of a group: unrolled one by one, stacked and repeated, or over pipeline stages.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@ namespace moesh::models {
 
 struct StackResult {
   Tensor x;
-  std::vector<Tensor> balance_losses;  // scalars, summed over the layers they stand for
-  std::vector<Tensor> loads;           // [layers, E] each, in the layers' order
+  std::vector<Tensor> balance_losses;  // scalars, each summed over the layers that it stands for
+  std::vector<Tensor> loads;           // [layers, E + 1] each, in the order of the layers
 };
 
-// Of `count` layers from `first` on.
+// The tokens' data for `count` layers starting at `first`.
 Tokens for_layers(Tokens tokens, std::int64_t first, std::int64_t count);
 
 StackResult stack_layers(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,

@@ -11,7 +11,7 @@
 namespace moesh::nn {
 namespace {
 
-// What the values around attention bear: a batch that is trained, a prompt, and new tokens have rules of their own.
+// Labels of the values around attention: training, prefill and decode have labels, and so rules, of their own.
 struct AttentionLabels {
   Labels input, query, key, out;
 };
@@ -37,7 +37,7 @@ AttentionLabels labels_of(Context::Mode mode) {
           {activation_batch_attn, activation_length_attn, activation_heads, activation_kv}};
 }
 
-// Context parallelism while decoding wants the whole weights on each device.
+// With context parallelism in decoding, each device needs the whole weights.
 Labels attention_labels(const Context& context, Labels labels) {
   return context.settings.integer("ici_context_autoregressive_parallelism") > 1 ? Labels(labels.size()) : labels;
 }
@@ -47,7 +47,7 @@ struct Projection {
   std::int64_t heads;
   const char* heads_label;
   const char* dim_label;
-  double divisor = 1;  // of the initial kernel
+  double divisor = 1;  // of the initial kernel's standard deviation
 
   bool is_fused() const { return name == "qkv"; }
   std::string tag() const { return name + "_proj"; }
@@ -78,7 +78,7 @@ Heads project_apart(Builder& builder, const Context& context, const config::Atte
   return {query, key, made(kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim})};
 }
 
-// All heads in one kernel, those of queries first. As in MaxText it does not scale the queries.
+// Projects to all heads with one kernel, query heads first. As in MaxText, the initial kernel is not smaller for queries.
 Heads project_fused(Builder& builder, const Context& context, const config::AttentionShape& shape, Tensor x_BSM) {
   const std::int64_t heads = shape.query_heads, kv_heads = shape.kv_heads;
   const Tensor all_BSHD = project(builder, context, x_BSM, shape, {"qkv", heads + 2 * kv_heads, labels::heads, labels::kv});
@@ -86,7 +86,7 @@ Heads project_fused(Builder& builder, const Context& context, const config::Atte
           tag(slice(all_BSHD, 2, heads + kv_heads, kv_heads), "value_proj")};
 }
 
-// Before they turn.
+// Norms queries or keys before they are rotated.
 Tensor norm_heads(Builder& builder, const Context& context, const std::string& name, Tensor x_BSHD) {
   const config::HeadNorm norm = context.model.attention.norm;
   if (norm == config::HeadNorm::each) return rms_norm(builder, context, name, x_BSHD, {Role::attention_norm_scale});
@@ -107,7 +107,7 @@ Tensor norm_turned(Builder& builder, const Context& context, Tensor x_BSHD) {
   return context.model.attention.norm == config::HeadNorm::turned ? rms_norm_without_scale(builder, context, x_BSHD) : x_BSHD;
 }
 
-// Of layers without positions.
+// Temperature tuning: scales up queries with their position, in layers without rotary positions.
 Tensor temper(Builder& builder, const Context& context, Tensor query_BSHD, const Tokens& tokens) {
   if (!context.model.attention.tempers) return query_BSHD;
   const graph::TemperOf of{context.settings.real("temperature_tuning_scale"), context.settings.real("temperature_tuning_floor")};
@@ -116,7 +116,7 @@ Tensor temper(Builder& builder, const Context& context, Tensor query_BSHD, const
   return cast(wide, query_BSHD.dtype());
 }
 
-// Of a head's two halves the beginnings turn, as a head would that has no more.
+// Rotates the beginnings of a head's two halves, paired as in a head that consists of these dims alone.
 Tensor turn_beginnings(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, bool is_global, std::int64_t turned) {
   const std::int64_t dim = x_BSHD.size(3), half = dim / 2, begins = turned / 2;
   const auto turn_all = [&](Tensor x) { return rope_of_kind(builder, context, x, tokens.positions, is_global, dim); };
@@ -128,7 +128,7 @@ Tensor turn_beginnings(Builder& builder, const Context& context, Tensor x_BSHD, 
                        3);
 }
 
-// The first dims of a head turn, all of them mostly.
+// Rotates the first dims of a head, usually all of them.
 Tensor turn(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, const config::LayerShape& layer) {
   const config::AttentionShape shape = context.model.attention_of(layer);
   const std::int64_t turned = shape.turned_dim, dim = x_BSHD.size(3);
@@ -157,7 +157,7 @@ void remember_heads(Builder& builder, const Context& context, Tensor& key, Tenso
 
 Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
               graph::AttentionOf of, Tensor sinks) {
-  // A kernel that reads whole rows of scores wants all keys and values of its rows; plain products leave that open.
+  // A kernel that computes whole rows of scores needs all keys and values of its rows; plain products leave their layout open.
   if (context.model.gathered_keys && context.trains()) {
     const auto whole = [](const std::string& name, Tensor x, const char* length) {
       return constrain(name, x, {labels::activation_batch_attn, length, labels::activation_heads, labels::activation_kv});

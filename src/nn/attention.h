@@ -8,17 +8,17 @@ namespace moesh::nn {
 Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
                  const config::LayerShape& layer);
 
-// What the settings say of the scores; they have their scale already.
+// The attributes of attention from the settings. Its score_scale is 1, because queries are scaled before.
 graph::AttentionOf attention_of(const Context& context, const config::LayerShape& layer);
 
-// New keys and values among those that were kept, where there is a cache.
+// Writes new keys and values into the KV cache, if there is one, and replaces them with all that are cached.
 void remember_heads(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens);
 
-// The product of scores and values on projected heads, [B, S, heads, dim], laid out for it and back.
+// The attention op on projected heads, [B, S, heads, dim], laid out as it needs them.
 Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
               graph::AttentionOf of, Tensor sinks = {});
 
-// [B, S, heads, dim] to [B, S, M].
+// Projects [B, S, heads, dim] to [B, S, M].
 Tensor project_out(Builder& builder, const Context& context, Tensor heads);
 
 }  // namespace moesh::nn

@@ -7,7 +7,7 @@ Tensor remember(Builder& builder, const Context& context, const std::string& nam
   Shape shape = rows.shape();
   shape[1] = context.cache_slots;
   const Tensor before = builder.state(name, std::move(shape), rows.dtype(), labels);
-  // Laid out as it is kept: what reads it may want it otherwise.
+  // Constrained to the layout in which it is kept, because the ops that read it may want another.
   const Tensor after = constrain(name + "_kept", graph::cache_write(before, rows, positions), std::move(labels));
   builder.keep(before, after);
   return after;

@@ -1,11 +1,12 @@
-// What attention keeps of earlier tokens, so that each is worked on once.
+// The KV cache: what attention keeps of earlier tokens, so that each token is processed only once.
 #pragma once
 
 #include "nn/context.h"
 
 namespace moesh::nn {
 
-// The new tokens' rows, [B, S, ...], among those of all tokens so far, [B, slots, ...]. What is kept is a state of the program.
+// Writes the new tokens' rows, [B, S, ...], into a cache, and returns the rows of all tokens so far, [B, slots, ...]. The cache is a state
+// of the program.
 Tensor remember(Builder& builder, const Context& context, const std::string& name, Tensor rows, Tensor positions, Labels labels);
 
 }  // namespace moesh::nn

@@ -1,4 +1,4 @@
-// What every layer is told: the model's shape, the batch it works on, and the values that all layers read.
+// What every layer is given: the model's shape, the batch it works on, and the values that all layers read.
 #pragma once
 
 #include <cstdint>
@@ -18,41 +18,42 @@ struct Context {
   std::int64_t rows = 1;           // B
   std::int64_t length = 1;         // S
   std::int64_t expert_shards = 1;  // shards of the expert dim in activations
-  const mesh::Mesh* mesh = nullptr;  // what regions are written for; null: one device
-  std::int64_t cache_slots = 0;      // positions that a row's KV cache has room for; 0: there is none
+  const mesh::Mesh* mesh = nullptr;  // the mesh that regions are written for; null: one device
+  std::int64_t cache_slots = 0;      // positions that a row's KV cache has room for; 0: no cache
 
   enum class Mode { train, prefill, decode };
   Mode mode() const { return cache_slots == 0 ? Mode::train : length > 1 ? Mode::prefill : Mode::decode; }
   bool trains() const { return mode() == Mode::train; }
 
-  // How a value lies that is asked for so; axes of size 1 left out.
+  // The layout that a constraint asks for, without axes of size 1.
   sharding::Spec spec_of(const sharding::Constraint& constraint) const;
 };
 
-// What layers are told of the tokens, [B, S]: positions turn queries and keys, the order in a row says what comes before what.
-// And of those that attention reads, [B, slots]; absent where they are the same.
+// What layers know about the tokens, [B, S]: the positions by which queries and keys are rotated, and the order of tokens within a row, for
+// the causal mask. Then order and segments of the keys that attention reads, [B, slots]; absent if these are of the same tokens.
 struct Tokens {
   Tensor positions;
   Tensor order;
   Tensor segments;
   Tensor key_order;
   Tensor key_segments;
-  // Only where experts are drawn at random: each token's number in the global batch, and the keys of the draws, two numbers for
-  // each layer that is still to come, [layers, 2]; in a layer its own, [2].
+  // Only if experts are drawn at random: each token's number in the global batch, and the keys of the draws, two numbers for each of the
+  // remaining layers, [layers, 2]; within a layer its own key, [2].
   Tensor numbers = {};
   Tensor draw_keys = {};
 };
 
-// What a parameter is kept in that is read in one type: weight_dtype where it is trained, else without bits that nobody reads.
+// The type in which a parameter is kept that is only read as `read_in`: weight_dtype in training, else the narrower of the two, because
+// nothing reads the other bits.
 DType kept_dtype(const Context& context, DType read_in);
-// A parameter as it is read.
+// A parameter, cast to the type in which it is read.
 Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of, DType read_in);
-// In the compute type.
+// The same, read in the compute type.
 Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of);
 
-// Initializers: a matrix whose outputs sum `fan_in` inputs, and constants.
+// Initializers: for a matrix whose outputs sum that many inputs each, and constants.
 graph::Initializer fan_in(std::int64_t inputs, double divisor = 1);
-graph::Initializer moe_fan_in(const Context& context, std::int64_t inputs);  // in MoE blocks: by dense_init_scale
+graph::Initializer moe_fan_in(const Context& context, std::int64_t inputs);  // for MoE blocks: scaled by dense_init_scale
 graph::Initializer ones();
 graph::Initializer zeros();
 

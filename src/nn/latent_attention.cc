@@ -15,7 +15,8 @@ struct LatentLabels {
   Labels input, query, key, out;
 };
 
-// New tokens bear what trained ones do; keys and values of kept tokens are read whole.
+// Labels of the values around attention. Decode labels new tokens as training does; outside training, keys and values are those of all
+// cached tokens and are labelled as such.
 LatentLabels latent_labels_of(Context::Mode mode) {
   using namespace labels;  // NOLINT: the table reads as the rule files do
   const bool prefill = mode == Context::Mode::prefill;
@@ -86,7 +87,8 @@ Tensor join_query(const Context& context, const Query& query) {
   return tag(constrain("query", joined, latent_labels_of(context.mode()).query), "query_proj");
 }
 
-// What attention reads of a token, [B, T, R] and [B, T, D]: what its keys and values come from, and the part that turns.
+// What attention reads of each token, [B, T, R] and [B, T, D]: the latent that its keys and values come from, and the rotated part of its
+// key, which all heads share.
 struct Latent {
   Tensor latent;
   Tensor one_head;
@@ -111,7 +113,7 @@ Up key_value_up(const config::AttentionShape& shape) {
   return {"wkv_b", labels::kv_lora, labels::kv_heads, labels::kv_head_dim, shape.qk_nope_head_dim + shape.v_head_dim};
 }
 
-// Keys and values of all heads, of every token that is read.
+// Attention with the keys and values of all heads, computed for every token that is read.
 Tensor attend_heads(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
@@ -127,8 +129,8 @@ Tensor attend_heads(Builder& builder, const Context& context, const Query& parts
   return attend(builder, context, query, key, value, tokens, attention_of(context, {}));
 }
 
-// The same for one new token: its query goes to the latents, rather than all latents to its heads. The heads share them as one
-// key head, and what they read of them is brought to the heads.
+// The same for one new token: its query is projected to the latent space, instead of all latents to the heads. The heads share the latents
+// as a single key head, and what they read from them is projected to the heads' values.
 Tensor attend_latents(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;

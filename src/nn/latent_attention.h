@@ -1,4 +1,4 @@
-// Multi-head latent attention: keys and values come from one narrow vector a token.
+// Multi-head latent attention: keys and values come from one narrow vector per token.
 #pragma once
 
 #include "nn/context.h"

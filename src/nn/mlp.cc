@@ -54,7 +54,7 @@ Tensor gate(const Context& context, Tensor a, Tensor b) {
 
 namespace {
 
-// What each function is taken of, by a product of its own; wide where that is asked for.
+// The input of each activation function, by a matrix product of its own; in float32 if the settings ask for that.
 template <typename FanIn>
 std::vector<Tensor> project_apart(Builder& builder, const Context& context, Tensor x_BSM, std::int64_t width, bool has_bias, Role role,
                                   FanIn initial) {
@@ -68,7 +68,7 @@ std::vector<Tensor> project_apart(Builder& builder, const Context& context, Tens
   return made;
 }
 
-// And by one product for all. As in MaxText activations_in_float32 does not reach these.
+// The same by one matrix product for all. As in MaxText, activations_in_float32 does not apply here.
 template <typename FanIn>
 std::vector<Tensor> project_together(Builder& builder, const Context& context, Tensor x_BSM, std::int64_t width, bool has_bias, Role role,
                                      FanIn initial) {
@@ -90,7 +90,7 @@ std::vector<Tensor> project_together(Builder& builder, const Context& context, T
   return made;
 }
 
-// The product of the projections, each activated.
+// The whole MLP: the product of the activated projections, projected back to the embedding.
 template <typename FanIn>
 Tensor made_of(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width,
                const MlpOptions& options, Role role, FanIn initial) {

@@ -1,4 +1,4 @@
-// The MLP of dense layers and of shared experts: one projection, or several whose product is taken.
+// The MLP of dense layers and of shared experts: one input projection, or several whose activated results are multiplied.
 #pragma once
 
 #include "nn/context.h"
@@ -7,16 +7,16 @@ namespace moesh::nn {
 
 struct MlpOptions {
   bool bias = false;
-  bool norms = false;  // its input, by a layer norm of its own
+  bool norms = false;  // applies a layer norm of its own to its input
 };
 
 Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t width,
            const MlpOptions& options = {});
 
-// The MLP that every token passes beside the routed experts.
+// The shared experts: an MLP that every token goes through besides the routed experts.
 Tensor shared_experts(Builder& builder, const Context& context, Tensor x, std::int64_t width);
 
-// What is activated: in float32 where activations_in_float32 asks for it.
+// Casts the input of an activation to float32 if activations_in_float32 asks for it.
 Tensor wide_activation(const Context& context, Tensor x);
 
 // The product of the activated projections: activations[0](a) * activations[1](b).

@@ -10,11 +10,11 @@ struct NormOptions {
   double epsilon = -1;  // -1: the model's
 };
 
-// By the root of the mean square, with a learned scale.
+// Divides x by its root mean square and multiplies it by a learned scale.
 Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x, const NormOptions& options = {});
 Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x);
 
-// The same of what x is more than its mean, and with a learned bias.
+// A layer norm: the same for x minus its mean, with a learned bias.
 Tensor layer_norm(Builder& builder, const Context& context, const std::string& name, Tensor x);
 
 }  // namespace moesh::nn

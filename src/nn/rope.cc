@@ -9,7 +9,7 @@
 namespace moesh::nn {
 namespace {
 
-// What only yarn reads.
+// Settings that only yarn reads.
 void stretch(graph::RopeOf& of, const config::Settings& settings) {
   of.factor = settings.real("rope_factor");
   of.beta_fast = settings.real("beta_fast");
@@ -20,7 +20,7 @@ void stretch(graph::RopeOf& of, const config::Settings& settings) {
   of.attention_factor = settings.real("rope_attention_factor");
 }
 
-// What only llama3 reads.
+// Settings that only llama3 reads.
 void stretch_low(graph::RopeOf& of, const config::Settings& settings) {
   of.factor = settings.real("llama3_rope_factor");
   of.low_freq_factor = settings.real("llama3_low_freq_factor");
@@ -52,7 +52,7 @@ graph::RopeOf rope_of(const config::Settings& settings, bool windowed) {
   return of;
 }
 
-// MaxText stretches neither by a linear factor where only a part of a head turns.
+// As in MaxText, there is no linear scaling if only a part of a head is rotated.
 graph::RopeOf rope_of_kind(const config::Settings& settings, bool is_global, std::int64_t dims, std::int64_t of_dims) {
   const std::int64_t own = settings.integer(is_global ? "global_rope_max_timescale" : "local_rope_max_timescale");
   graph::RopeOf of = rope_of(settings);

@@ -5,12 +5,12 @@
 
 namespace moesh::nn {
 
-// x is [B, S, heads, dim]; its last dim turns with the positions. `windowed`: of a layer that sees a window of keys only, whose
-// rotation may be another one.
+// Rotates the last dim of x, [B, S, heads, dim], by the positions. `windowed`: for a layer with a sliding window, which may have
+// wavelengths of its own.
 Tensor rope(Builder& builder, const Context& context, Tensor x, Tensor positions, bool windowed = false);
 
-// Of Gemma 4's layers, whose kinds have wavelengths of their own. `of_dims`: how many dims of a head the frequencies are those of, of
-// which x has the fastest.
+// The same for Gemma 4, whose global and local layers have wavelengths of their own. `of_dims`: the number of dims of a head that the
+// frequencies are spread over; x has the fastest of them.
 Tensor rope_of_kind(Builder& builder, const Context& context, Tensor x, Tensor positions, bool is_global, std::int64_t of_dims);
 
 }  // namespace moesh::nn

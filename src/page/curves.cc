@@ -14,7 +14,7 @@ namespace {
 constexpr double kWidth = 560, kHeight = 240, kLeft = 64, kRight = 12, kTop = 10, kBottom = 30;
 constexpr std::size_t kMostPoints = 600;
 
-// So few that the page stays small: of each piece its least and its largest.
+// Reduces the points to keep the page small: of each piece of the curve, only the least and the largest value stay.
 std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points) {
   if (points.size() <= kMostPoints) return points;
   std::vector<std::pair<double, double>> kept;

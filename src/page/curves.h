@@ -1,4 +1,4 @@
-// Curves over the steps of runs, as SVG for a page whose style says their colours.
+// Draws curves over the steps of runs as SVG. The style of the page sets their colours.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 namespace moesh::page {
 
 struct Curve {
-  std::size_t run = 0;  // whose colour it has
+  std::size_t run = 0;  // index of the run, which sets the colour
   bool is_dots = false;
-  std::vector<std::pair<double, double>> points;  // by step; what is not finite is left out
+  std::vector<std::pair<double, double>> points;  // step and value; values that are not finite are left out
 };
 
-// Its title stands above it. Empty where no curve has a point.
+// A figure with its title above. Empty if no curve has a point.
 std::string svg_of(const std::string& title, const std::vector<Curve>& curves);
 
 }  // namespace moesh::page

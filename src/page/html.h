@@ -1,4 +1,4 @@
-// What all pages have in common: how they look, tables, and text made safe. A page is one file that asks for no other.
+// What all HTML pages share: their style, tables, and the escaping of text. A page is one file that loads no other.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moesh::page {
 
-// For HTML, within elements and attributes.
+// The text escaped for HTML elements and attributes.
 std::string escaped(std::string_view text);
 
 struct Heading {
@@ -16,7 +16,7 @@ struct Heading {
   bool is_number = false;
 };
 
-// A cell's text is escaped; `order` is what it is sorted by where that is not its text.
+// A cell of a table. The text is escaped when it is written; `order` is the value to sort by, if that is not the text.
 struct Cell {
   std::string text;
   std::string order = {};
@@ -28,10 +28,10 @@ struct Table {
   std::vector<std::vector<Cell>> rows;
 };
 
-// In a box that scrolls where it is too wide.
+// The table in a box that scrolls if the table is too wide.
 std::string to_html(const Table& table, bool is_sortable = false);
 
-// A whole page: `style` and `script` stand behind what all pages have. Titles are escaped.
+// A whole page. `style` is added after the style that all pages share, and `script` after the body. The title is escaped.
 struct Page {
   std::string title;
   std::string style = {};

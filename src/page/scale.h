@@ -1,4 +1,4 @@
-// From values to places in a drawing.
+// Maps values to coordinates in a drawing.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace moesh::page {
 
 struct Scale {
-  double from, to;  // places
+  double from, to;  // coordinates of the least and the largest value
   double least = std::numeric_limits<double>::infinity(), most = -std::numeric_limits<double>::infinity();
 
   void see(double value) {
@@ -18,7 +18,7 @@ struct Scale {
   double at(double value) const {
     return most <= least ? (from + to) / 2 : from + (to - from) * (value - least) / (most - least);
   }
-  // About so many round numbers.
+  // About this many round numbers within the range of values.
   std::vector<double> marks(int about = 4) const;
 };
 

@@ -379,20 +379,22 @@ class Choosing {
       if (!factor.is_possible) return kNever;
       sizes_.push_back(factor.size);
     }
-    double seconds = 0, bytes = 0;
+    double seconds = 0;
+    graph::Traffic traffic(q_.node, q_.factors.in_place);
     for (std::size_t i = 0; i < q_.operands.size(); ++i) {
       const Priced& priced = operand(i, assigned);
-      if (!q_.factors.in_place || i > 0) bytes += priced.bytes;
-      if (!is_paid(i, assigned)) seconds += priced.seconds;
+      const bool is_free = is_paid(i, assigned);
+      traffic.read(i, priced.bytes, q_.operands[i].dtype, is_free ? 0 : 1);
+      if (!is_free) seconds += priced.seconds;
     }
     for (std::size_t i = 0; i < q_.result_shapes.size(); ++i) {
       const Priced& priced = result(i, assigned);
-      if (!q_.factors.in_place) bytes += priced.bytes;
+      traffic.write(priced.bytes);
       seconds += priced.seconds;
     }
     if (seconds == kNever) return kNever;
     graph::Work work = graph::work_of(q_.node, q_.factors, sizes_);
-    work.bytes = bytes;
+    traffic.add_to(work);
     if (!q_.operands.empty()) work.dtype = q_.operands[0].dtype;
     return seconds + cost::kernel_seconds(work, prices_.chip);
   }

@@ -46,7 +46,7 @@ struct Partitioned {
 };
 
 // Before: values have global shapes and no specs; constraints ask for layouts. After: every value has a spec, `reshard` nodes (one
-// collective each) stand wherever a value is read in a layout other than its own, and there are no constraints left.
+// collective or slice each) stand wherever a value is read in a layout other than its own, and there are no constraints left.
 // `roots`: specs of the inputs and parameters, in the graph's order. `results`: specs that the results must have, or nothing if any
 // layout will do.
 // Nodes of the update phase are placed freely: an einsum may be sharded over axes that none of its operands is sharded over, and

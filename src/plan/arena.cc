@@ -42,7 +42,7 @@ class Lives {
     for (const Lifetime& loop : loops_) {
       const bool advances = std::any_of(view.advances.begin(), view.advances.end(), [&](const Advance& a) { return a.loop == loop.first; });
       if (advances) life.first = std::min(life.first, loop.first);
-      // What was there before the loop, or is put together by its iterations, is there until it ends.
+      // A buffer that is live before the loop, or that its iterations fill slice by slice, is live until the loop ends.
       if (life.first <= loop.first) {
         life.last = std::max(life.last, loop.last);
         break;
@@ -54,7 +54,7 @@ class Lives {
   const Plan& plan_;
   std::vector<Lifetime> lives_;
   std::vector<bool> is_seen_;
-  std::vector<Lifetime> loops_;  // that are open, the outermost first
+  std::vector<Lifetime> loops_;  // the open loops, the outermost first
 };
 
 struct Placement {
@@ -66,7 +66,7 @@ struct Placement {
 
 std::vector<Lifetime> lifetimes_of(const Plan& plan) { return Lives(plan).run(); }
 
-// The largest first, each at the lowest place that is free all its life.
+// Places the largest buffers first, each at the lowest offset that is free during its whole lifetime.
 Arena pack(const Plan& plan, const std::function<std::int64_t(const Buffer&)>& size) {
   const std::vector<Lifetime> lives = lifetimes_of(plan);
   std::vector<std::int64_t> sizes;

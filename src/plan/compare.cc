@@ -33,7 +33,7 @@ class Comparison {
   Comparison(const Plan& saved, const Plan& here)
       : saved_(saved), here_(here), saved_words_(&saved.mesh), here_words_(&here.mesh) {}
 
-  // Ports and instructions with what they name, and at last the lists themselves: numbers in them may be others.
+  // Compares ports and instructions with the views and buffers that they name, then the lists themselves, whose numbering may differ.
   std::string run() {
     compare("the mesh", saved_words_(saved_.mesh), here_words_(here_.mesh));
     for (std::size_t i = 0; i < std::min(saved_.ports.size(), here_.ports.size()); ++i) compare_port(i);
@@ -55,7 +55,7 @@ class Comparison {
     if (found_.empty() && saved != here) found_ = differs(what, saved, here);
   }
 
-  // Each field, but for those that are numbers of something else.
+  // Compares each field, without those that are numbers of buffers, views or instructions unless `with_numbers`.
   template <typename Of>
   void compare_fields(const std::string& of, const Of& saved, const Of& here, bool with_numbers) {
     if (!found_.empty()) return;
@@ -121,7 +121,7 @@ class Comparison {
   std::string found_;
 };
 
-// "learning_rate=0.1 in the file, 0.2 here".
+// "learning_rate is 0.1 in the file and 0.2 here; ...".
 std::string differing_settings(const Origin& saved, const Origin& here) {
   std::map<std::string, std::pair<std::string, std::string>> all;
   for (const auto& [key, value] : saved.settings) all[key].first = value;

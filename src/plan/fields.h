@@ -1,4 +1,4 @@
-// The fields of what a plan is made of, each with the word that stands for it: saving, loading and comparing go by these lists.
+// The fields of a plan's structs, each with its name in files: saving, loading and comparing plans iterate over these lists.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ constexpr auto fields_of(const View*) {
                     Field{"spec", &View::spec},       Field{"advances", &View::advances}, Field{"split", &View::split},
                     Field{"stacked", &View::stacked}, Field{"rows", &View::rows}};
 }
-// Beside its kind, its op and the fields of that, which are its attributes.
+// Without the kind, the op and its attributes, which are written separately.
 constexpr auto fields_of(const Instruction*) {
   return std::tuple{Field{"operands", &Instruction::operands}, Field{"results", &Instruction::results},
                     Field{"count", &Instruction::count},       Field{"reverse", &Instruction::reverse},
@@ -32,7 +32,7 @@ constexpr auto fields_of(const Port*) {
   return std::tuple{Field{"kind", &Port::kind}, Field{"view", &Port::view}, Field{"first", &Port::first}, Field{"name", &Port::name}};
 }
 
-// A field that is added to one of these does not compile before it stands in its list.
+// Fails to compile if a field is added to one of these structs, as a reminder to add it to its list.
 inline void all_fields_are_listed(const Buffer& of_buffer, const Advance& of_advance, const View& of_view,
                                   const Instruction& of_instruction, const Port& of_port) {
   [[maybe_unused]] const auto& [a1, a2, a3, a4] = of_buffer;
@@ -42,7 +42,7 @@ inline void all_fields_are_listed(const Buffer& of_buffer, const Advance& of_adv
   [[maybe_unused]] const auto& [e1, e2, e3, e4] = of_port;
 }
 
-// The words of enumerations, in their order.
+// The names of the enumerators, in order.
 constexpr auto words_of(const Lasts*) { return std::array<std::string_view, 4>{"state", "input", "output", "scratch"}; }
 constexpr auto words_of(const Instruction::Kind*) {
   return std::array<std::string_view, 5>{"kernel", "collective", "copy", "loop", "end"};

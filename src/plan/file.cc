@@ -25,7 +25,7 @@ constexpr int kFormat = 1;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 constexpr const char* kSaveAgain = "save the plan again: `moesh compile ... --save-plan FILE`";
 
-// FNV-1a. Whatever byte is another one, the hash is.
+// FNV-1a, which changes if any one byte changes.
 std::uint64_t hash_of(std::string_view content) {
   std::uint64_t hash = 14695981039346656037u;
   for (const char c : content) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
@@ -63,7 +63,7 @@ class FileReader {
   }
 
  private:
-  // The next line, which is not taken yet.
+  // The next line, without consuming it.
   Line line() const { return {content_.substr(0, content_.find('\n')), fmt::format("{}, line {}", where_, number_)}; }
 
   void take() {
@@ -73,7 +73,7 @@ class FileReader {
     ++number_;
   }
 
-  // Goes on to the next line if it begins so; what follows is in line_.
+  // Consumes the next line if it begins with `begin`; the rest of it is then in line_.
   bool take_line(std::string_view begin) {
     if (!content_.starts_with(begin)) return false;
     take();
@@ -147,14 +147,14 @@ class FileReader {
     read(of, mesh);
   }
 
-  std::string_view content_;  // that is still to be read
+  std::string_view content_;  // the text that is still to be read
   std::string where_;
   std::size_t number_ = 2;
   Line line_{"", ""};
   SavedPlan saved_;
 };
 
-// What stands behind the first line. Every byte of that line is looked at, so none can be another one unseen.
+// The text after the first line, once that line is checked. All of its bytes are compared, so that no damage to it goes unnoticed.
 std::string_view checked_content(const std::string& text, const std::string& where) {
   if (!text.starts_with(kBegin))
     refuse("this is no saved plan", where, "name a file that `moesh compile ... --save-plan FILE` wrote");

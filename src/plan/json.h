@@ -7,8 +7,8 @@
 
 namespace moesh::plan {
 
-// {"mesh", "state_bytes", "peak_bytes", "ports": [...], "instructions": [...], "buffers": [...]}, an entry a line. What an
-// instruction reads and makes is told with its place: {"buffer", "dtype", "shape", "spec"} and what else is not at its default.
+// {"mesh", "state_bytes", "peak_bytes", "ports": [...], "instructions": [...], "buffers": [...]}, one entry per line. Operands and
+// results are views: {"buffer", "dtype", "shape", "spec"} and those of their other fields that are not at their defaults.
 std::string to_json(const Plan& plan);
 
 }  // namespace moesh::plan

@@ -26,17 +26,17 @@ using graph::Op;
 using graph::ValueId;
 using sharding::AxisList;
 
-// A graph while it is lowered.
+// A graph, or the body of a node, while it is lowered.
 struct Scope {
   explicit Scope(const Graph& of)
       : graph(of), memory(of), views(of.values.size(), -1), wanted(of.values.size(), -1), is_given_away(of.values.size()) {}
 
   const Graph& graph;
   Memory memory;
-  std::vector<ViewId> views;        // of each value, once it is made
-  std::vector<ViewId> wanted;       // where a value is to be made; -1: anywhere
-  std::vector<bool> is_given_away;  // inputs that nobody outside reads any more
-  std::vector<ValueId> counted_by;  // in a region: what counts a value's rows
+  std::vector<ViewId> views;        // by value, once it is made
+  std::vector<ViewId> wanted;       // the place where a value is to be made; -1: anywhere
+  std::vector<bool> is_given_away;  // for inputs: whether nobody outside reads them afterwards, so that they may be overwritten
+  std::vector<ValueId> counted_by;  // in a region: the value that counts a value's rows
 
   bool is_own(ValueId id) const { return is_given_away[at(id)] || !graph::is_root(graph.producer_of(id)); }
   const graph::Value& value(ValueId id) const { return graph.value(id); }
@@ -81,7 +81,7 @@ class Lowering {
     return add_view({add_buffer(name, lasts, value), value.shape, value.dtype, value.spec, {}, 0, 1, -1});
   }
 
-  // The same memory as a value of another shape or layout.
+  // A view of the same memory with the shape and spec of another value.
   ViewId seen_as(ViewId of, const graph::Value& value) {
     View made = view(of);
     made.shape = value.shape;
@@ -126,7 +126,7 @@ class Lowering {
     return place;
   }
 
-  // Has the value made in its place, if nothing there is needed any more by then.
+  // Reserves `place` for the value, if the old content of the place is not needed any more when the value is made.
   void want(Scope& scope, ValueId id, ViewId place) {
     const ValueId made = scope.memory.first(id);
     const Node& producer = scope.graph.producer_of(made);
@@ -146,8 +146,8 @@ class Lowering {
     return plan_.buffer(buffer).lasts == Lasts::within && std::find(taken_.begin(), taken_.end(), buffer) == taken_.end();
   }
 
-  // Whether a node with a body is all that still reads an operand: every value there is the graph's own, and of the node's operands it
-  // is the only one.
+  // Whether a node with a body may overwrite an operand: it is the last reader of all values in the operand's buffer, they belong to this
+  // graph, and none of the node's other operands is in that buffer.
   bool may_give_away(const Scope& scope, const Node& node, ValueId id) const {
     const BufferId buffer = view(scope.views[at(id)]).buffer;
     const auto lies_there = [&](ValueId other) { return view(scope.views[at(other)]).buffer == buffer; };
@@ -162,7 +162,7 @@ class Lowering {
     return true;
   }
 
-  // Where the node may make its result although operands lie there: every value there is the graph's own, and nothing reads it any more.
+  // Whether the node may make its result in a buffer that operands are in: all values there belong to this graph and are not read later.
   bool may_donate(const Scope& scope, const Node& node, ValueId result, BufferId buffer) const {
     if (!may_be_overwritten(buffer)) return false;
     for (std::size_t v = 0; v < scope.views.size(); ++v) {
@@ -174,7 +174,7 @@ class Lowering {
     return true;
   }
 
-  // The memory of an operand that ends here, if the result fits there; -1: of none.
+  // A view of an operand's memory for the result, if this is the operand's last use and the result fits there; -1: there is none.
   ViewId donated(const Scope& scope, const Node& node, ValueId id) {
     const graph::Value& value = scope.value(id);
     const AxisList distinct = sharding::distinct_axes(value.spec);
@@ -191,7 +191,7 @@ class Lowering {
     return -1;
   }
 
-  // Where a value is to be made, which is made now; -1: anywhere.
+  // The place that is reserved for a value, now that it is made there; -1: there is none.
   ViewId take_wanted(const Scope& scope, ValueId id) {
     const ViewId wanted = scope.wanted[at(id)];
     if (wanted >= 0) taken_.erase(std::find(taken_.begin(), taken_.end(), view(wanted).buffer));
@@ -220,7 +220,7 @@ class Lowering {
     }
   }
 
-  // As the kernels take it: one after the other in memory.
+  // A dense view of the value, as kernels need it, copied if necessary.
   ViewId dense(Scope& scope, const Node& node, ValueId id) {
     const ViewId as_is = scope.view(id);
     if (view(as_is).is_dense()) return as_is;
@@ -233,7 +233,7 @@ class Lowering {
     scope.view(node.results[0]) = seen_as(dense(scope, node, node.operands[0]), scope.value(node.results[0]));
   }
 
-  // The view with as many rows as there are, where that is known by now.
+  // The view with the count of its valid rows, if that has been made already.
   ViewId with_rows(Scope& scope, ValueId id, ViewId of) {
     if (scope.counted_by.empty()) return of;
     const ValueId counts = scope.counted_by[at(id)];
@@ -260,8 +260,8 @@ class Lowering {
     emit(kind, node, std::move(operands), std::move(results)).attributes = node.attributes;
   }
 
-  // What could not be made in its place goes there now. A source that lies where another one is going is moved before that; where they
-  // wait for each other, one is moved aside.
+  // Copies results that could not be made in their places to these. A copy whose source is in the destination of another one comes
+  // before that; if the copies wait for each other in a cycle, one source is copied aside first.
   void put_results(Scope& scope, const std::vector<ValueId>& results, const std::vector<ViewId>& places) {
     struct Move {
       const Node& node;
@@ -296,7 +296,7 @@ class Lowering {
     return view(a).buffer == view(b).buffer && view(a).advances == view(b).advances && view(a).split == view(b).split;
   }
 
-  // Whether a loop may take the memory of what it starts from.
+  // Whether a loop may keep a carried value in the memory of its initial value.
   bool may_take(Scope& scope, const Node& node, ValueId id) const {
     const View& from = view(scope.views[at(id)]);
     const bool is_reserved = std::find(taken_.begin(), taken_.end(), from.buffer) != taken_.end();
@@ -308,7 +308,7 @@ class Lowering {
            plan_.buffer(from.buffer).bytes == shard_elements(from, plan_.mesh) * size_of(from.dtype);
   }
 
-  // Where a carried value is kept. A value that starts a loop is copied there, unless it can be that very memory.
+  // The place of a carried value. Its initial value is copied there, unless the loop can use that value's own memory.
   ViewId carried_place(Scope& scope, const Node& node, std::size_t i) {
     const ViewId from = dense(scope, node, node.operands[i]);
     const graph::Value& result = scope.value(node.results[i]);
@@ -322,7 +322,7 @@ class Lowering {
     return place;
   }
 
-  // An iteration's part of a stacked value. Of a part that is not dense it is one behind the same dims.
+  // An iteration's slice of a stacked value. A slice of a view that is not dense must be after the same dims.
   ViewId slice_of(ViewId stacked, const graph::Value& slice, int position, std::int64_t count, InstructionId loop) {
     View made = view(stacked);
     made.shape = slice.shape;
@@ -336,7 +336,8 @@ class Lowering {
     return add_view(std::move(made));
   }
 
-  // Which of the stacked results before the i-th is the same memory of each iteration, by another name or shape. Both are layers first.
+  // The stacked result before the i-th that stacks the same value or an alias of it, so that one stack serves both. Both have the layers
+  // first.
   std::optional<std::size_t> stacked_before(const Scope& scope, const Scope& inner, const Node& node, std::size_t i) const {
     const auto& of = std::get<graph::RepeatOf>(node.attributes);
     const auto carried = static_cast<std::size_t>(of.carried);
@@ -351,7 +352,8 @@ class Lowering {
     return std::nullopt;
   }
 
-  // A carried value that each iteration keeps is copied first of all, and read there: so the next one may be made where it is carried.
+  // A carried value that each iteration also stacks is copied to the stack first and read from there, so that the next carried value can
+  // be made in its place.
   void keep_carried(Scope& inner, std::span<const ValueId> carried, std::size_t result, ViewId place) {
     const ValueId kept = inner.memory.first(inner.graph.results[result]);
     const bool is_carried = std::find(carried.begin(), carried.end(), kept) != carried.end();
@@ -403,7 +405,7 @@ class Lowering {
     for (std::size_t i = 0; i < results.size(); ++i) scope.view(node.results[i]) = results[i];
   }
 
-  // Its body sees shards as values of their own.
+  // Inlines a region. Its body sees the shards as separate values with the shape on one device.
   void lower_region(Scope& scope, const Node& node) {
     const Graph& body = *graph::body_of(node);
     const std::vector<ValueId> inputs = graph::inputs_of(body);
@@ -428,7 +430,7 @@ class Lowering {
   }
 
   Plan plan_;
-  std::vector<BufferId> taken_;  // as places of values that are still to be made
+  std::vector<BufferId> taken_;  // buffers of places that are reserved for values that are still to be made
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// From a partitioned graph to the instructions that run it.
+// Lowers a partitioned graph to a plan, the instructions that run it.
 #pragma once
 
 #include "graph/graph.h"
@@ -7,8 +7,10 @@
 
 namespace moesh::plan {
 
-// Roots become inputs, or state where they are parameters or a result of the same name hands them back. What is written to
-// state, to a stack or to a carried value is made there, or copied where its old content is still needed.
+// Before: every value has a spec, and multi-device ops are collectives (graph::collective_of). After: every value has a place in a buffer,
+// repeats are loops, and regions are inlined. Roots become inputs, or state if they are parameters or have a result of the same name,
+// their next value. Values that go to state, to a stack or to a carried value are made in place, or copied there if the old content is
+// still needed.
 Plan lower(const graph::Graph& graph, const mesh::Mesh& mesh);
 
 }  // namespace moesh::plan

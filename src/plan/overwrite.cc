@@ -16,7 +16,8 @@ using graph::ValueId;
 
 bool is_alias(const Node& node) { return node.op == Op::reshape || node.op == Op::constraint; }
 
-// An iteration reads and writes the same slice, or a carried value.
+// Whether the operand and the result of a repeat may share memory: they are the same carried value, or stacks of which an iteration
+// reads and writes the same slice.
 bool keeps_apart(const graph::RepeatOf& of, std::size_t operand, std::size_t result) {
   const auto carried = static_cast<std::size_t>(of.carried), shared_end = carried + static_cast<std::size_t>(of.shared);
   if (result < carried || operand < carried) return operand == result;

@@ -1,4 +1,4 @@
-// Whether a value may be made where another one lies.
+// Decides whether a value may be made in the memory of another one.
 #pragma once
 
 #include <vector>
@@ -7,14 +7,14 @@
 
 namespace moesh::plan {
 
-// Which values of a graph are the same memory seen in another shape, and how long each is needed.
+// Which values of a graph are aliases, the same memory in another shape, and the last use of each.
 class Memory {
  public:
   explicit Memory(const graph::Graph& graph);
 
-  // The value that is made; the others are its memory in other shapes.
+  // The value that the memory is made for; its other aliases are reshapes and constraints of it.
   graph::ValueId first(graph::ValueId id) const { return first_[static_cast<std::size_t>(id)]; }
-  // The last node that reads it in any shape; behind all nodes for a result.
+  // The last node that reads it or an alias of it; the number of nodes for a result of the graph.
   graph::NodeId last_use(graph::ValueId id) const { return last_use_[static_cast<std::size_t>(first(id))]; }
 
  private:
@@ -22,12 +22,12 @@ class Memory {
   std::vector<graph::NodeId> last_use_;
 };
 
-// Whether the op's kernels give a result where an operand of its type and shape lies: they go element by element, or read all that
-// they need of a row before they write it.
+// Whether the op's kernels can write a result in place, over this operand if it has the result's type and shape: they go element by
+// element, or read all that they need of a row before they write it.
 bool may_lie_in(graph::Op op, std::size_t operand);
 
-// `old` is there before `made`. Where the node that makes it is also the last to read `old`, its kernel must bear that. Bodies have
-// to be asked again, with what they call the two.
+// Whether `made` may take the memory of `old`, which exists before it. If the node that makes `made` is also the last to read `old`, its
+// kernel must be able to work in place. For a repeat or region the caller must ask again about the corresponding values of the body.
 bool may_overwrite(const graph::Graph& graph, const Memory& memory, graph::ValueId old, graph::ValueId made);
 
 }  // namespace moesh::plan

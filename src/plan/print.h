@@ -1,4 +1,4 @@
-// A plan as text: its ports, its instructions with loops indented, and where its buffers lie on a device.
+// A plan as text: its ports, its instructions with loops indented, and its buffers with their offsets on a device.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-// Values that have the same rows, and what counts those.
+// Sets of values that have the same rows, each with the value that counts them (a union-find).
 class SameRows {
  public:
   explicit SameRows(std::size_t values) : first_(values), counted_(values, -1) { std::iota(first_.begin(), first_.end(), 0); }

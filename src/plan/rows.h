@@ -1,4 +1,4 @@
-// Rows whose number is known only when they are there: those that tokens send to experts.
+// Values whose number of valid rows is known only at run time: the rows that tokens send to experts.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace moesh::plan {
 
-// For each value of a region's body the value whose numbers add up to the rows that it has, or -1 where it has all.
+// For each value of a region's body, the value of counts whose sum is the number of its valid rows; -1 if all rows are valid.
 std::vector<graph::ValueId> counted_by(const graph::Graph& body);
 
 }  // namespace moesh::plan

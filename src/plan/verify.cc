@@ -22,7 +22,7 @@ using graph::Op;
 using sharding::AxisList;
 using Kind = Instruction::Kind;
 
-constexpr double kMostBufferBytes = 1e18;  // of all buffers
+constexpr double kMostBufferBytes = 1e18;  // of all buffers together
 
 struct Broken {
   std::string words;
@@ -35,7 +35,7 @@ bool holds(const List& list, std::int32_t id) {
 
 bool is_kernel(const Instruction& of) { return of.kind == Kind::kernel || of.kind == Kind::collective; }
 
-// What a graph says, but no kernel does.
+// Ops that only graphs have: no kernel runs them.
 bool is_of_graphs(Op op) {
   switch (op) {
     case Op::input:
@@ -49,7 +49,7 @@ bool is_of_graphs(Op op) {
   }
 }
 
-using Axes = std::vector<sharding::AxisIndex>;  // of a file, so perhaps more than a mesh has
+using Axes = std::vector<sharding::AxisIndex>;  // may come from a file, so there may be more than a mesh can have
 
 bool are_distinct(std::span<const sharding::AxisIndex> axes) {
   return std::set<sharding::AxisIndex>(axes.begin(), axes.end()).size() == axes.size();
@@ -61,7 +61,7 @@ Axes all_axes(const sharding::Spec& spec) {
   return all;
 }
 
-// The same bytes in the same shape, whatever is known of their rows.
+// Whether two views of one buffer are the same bytes in the same shape. Their counts of rows may differ.
 bool are_one_place(const View& a, const View& b) {
   return a.shape == b.shape && a.dtype == b.dtype && a.spec == b.spec && a.advances == b.advances && a.split == b.split &&
          a.stacked == b.stacked;
@@ -155,7 +155,7 @@ class Verifier {
       broken(of_view(id), fmt::format("its rows are counted by {}, which is no vector of counts", of_view(view.rows)));
   }
 
-  // Nested, each with its end.
+  // Loops are nested, and each has its end.
   void check_loops() const {
     std::vector<InstructionId> open;
     for (std::size_t i = 0; i < plan_.instructions.size(); ++i) {
@@ -179,7 +179,7 @@ class Verifier {
     if (!open.empty()) broken(of_instruction(open.back()), "it has no end");
   }
 
-  // Whatever the iteration, the view's bytes are the buffer's. In double, as what does not fit there is too much anyway.
+  // In every iteration the view is inside its buffer. Computed in double, since sizes that it does not hold are too large anyway.
   void check_reach(ViewId id) const {
     const View& view = plan_.view(id);
     const Shape shard = sharding::shard_shape(view.shape, view.spec, plan_.mesh);
@@ -286,7 +286,7 @@ class Verifier {
     if (!is_collective) check_coordinates(id);
   }
 
-  // A kernel is called once for each shard of its first result: that says which shards of the others they are.
+  // A kernel runs once for each shard of its first result, and that shard determines the shards of all operands and other results.
   void check_coordinates(InstructionId id) const {
     const Instruction& of = instruction(id);
     const AxisList& first = plan_.buffer_of(of.results[0]).distinct;
@@ -366,9 +366,9 @@ class Verifier {
   }
 
   const Plan& plan_;
-  std::vector<bool> is_written_;  // of each buffer, by the instruction that is looked at
+  std::vector<bool> is_written_;  // by buffer: whether it was written before the instruction that is being checked
   std::vector<bool> has_port_;
-  std::vector<InstructionId> open_;  // loops around it
+  std::vector<InstructionId> open_;  // the loops around that instruction
 };
 
 }  // namespace

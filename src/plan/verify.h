@@ -1,4 +1,4 @@
-// What holds of every plan, whoever made it.
+// The verifier: rules that hold for every plan, whether it was lowered here or read from a file.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace moesh::plan {
 
-// The first rule that the plan breaks, with where and what: "instruction 12 (einsum of decoder/layers/mlp/wi): ..."; empty when
-// all hold.
-//
-// Ids name what is there. Specs fit their shapes and the mesh. Views stand inside their buffers, whatever iteration. Loops are
-// nested and each has its end; a view advances with loops that it stands in. Operands and results are what the op takes and
-// gives; a result lies apart from the operands unless the kernel goes element by element and both are the same place. What lasts
-// within the run is written before it is read, outputs are written and inputs are not. Ports have names of their own and buffers
-// that last as they do.
+// The first broken rule, with its place: "instruction 12 (einsum of decoder/layers/mlp/wi): ..."; empty if all rules hold:
+// - Every id is that of an existing buffer, view or instruction. Specs fit their shapes and the mesh.
+// - A view is inside its buffer in every iteration.
+// - Loops are nested, and each has its end. A view advances only with loops that are around its use.
+// - Operands and results fit the op. A result does not overlap an operand, unless the kernel can work in place and both are the same
+//   place.
+// - Buffers that last within the run are written before they are read; outputs are written, and inputs are not.
+// - Ports have unique names, and buffers that last as the kind of port needs.
 std::string broken_rule(const Plan& plan);
 
-// Fails where a rule is broken.
+// Fails if a rule is broken.
 void verify(const Plan& plan);
 
 }  // namespace moesh::plan

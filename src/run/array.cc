@@ -17,16 +17,16 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPage = 4096;
-// Buffers from here on are mappings of their own, which go back to the system when they are released; malloc would keep them,
-// and holes between them. The smaller ones are malloc's.
+// Buffers of at least this size are mappings of their own, which return to the system when they are released; malloc would keep
+// them, and holes between them. Smaller buffers come from malloc.
 constexpr std::size_t kMapped = 4 * kPage;
 
 std::size_t rounded(std::size_t bytes) {
   return std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-// What is really taken from the machine: one of eight sizes between powers of two, so that values whose rows vary from step to
-// step find a buffer that another one left.
+// The capacity that is really taken from the machine: one of eight sizes between powers of two, so that values whose number of rows
+// varies from step to step can reuse buffers that others left.
 std::size_t capacity_for(std::size_t size) {
   const std::size_t step = std::max(size < kMapped ? kAlignment : kPage, std::bit_floor(size) / 8);
   return (size + step - 1) / step * step;

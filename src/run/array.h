@@ -29,8 +29,8 @@ struct Array {
   std::byte* raw() const { return view.raw(); }
 };
 
-// Hands out buffers and takes them back for reuse. Outlives its arrays' use: they hold on to it. Never holds more of the
-// machine's memory than arrays took at once: buffers that nobody uses make room for those of other sizes.
+// Hands out buffers and takes them back for reuse. Arrays keep the pool alive as long as they are used. It never holds more of the
+// machine's memory than arrays took at once: buffers that are free are released to make room for those of other sizes.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
   static std::shared_ptr<Pool> create() { return std::shared_ptr<Pool>(new Pool()); }
@@ -38,15 +38,15 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   Array allocate(Shape shape, DType dtype);
   std::size_t peak_bytes() const { return peak_; }
-  // The most that was taken from the machine: sizes are rounded up.
+  // The most memory that was taken from the machine, with sizes rounded up.
   std::size_t peak_taken() const { return peak_taken_; }
-  std::size_t held() const { return held_; }  // by buffers, in use and free
+  std::size_t held() const { return held_; }  // bytes of all buffers, in use and free
 
  private:
   Pool() = default;
   struct Free {
     void* buffer;
-    std::uint64_t since;  // counts what was given back
+    std::uint64_t since;  // number of buffers that were given back before
   };
 
   void give_back(void* buffer, std::size_t size);
@@ -56,14 +56,14 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::mutex mutex_;
   std::map<std::size_t, std::deque<Free>> free_;  // by capacity, none empty; oldest first
   std::uint64_t given_back_ = 0;
-  std::size_t live_ = 0;   // bytes of values
+  std::size_t live_ = 0;   // bytes of values in use
   std::size_t peak_ = 0;
   std::size_t taken_ = 0;  // capacities of buffers in use
   std::size_t peak_taken_ = 0;
   std::size_t held_ = 0;   // capacities of all buffers
 };
 
-// The same buffer seen with another shape of as many elements.
+// The same buffer seen with another shape of the same number of elements.
 Array reshaped(const Array& array, Shape shape);
 
 Array copy_of(const Array& array, Pool& pool);

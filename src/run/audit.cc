@@ -30,7 +30,7 @@ std::vector<Range> common(const std::vector<Range>& a, const std::vector<Range>&
   return both;
 }
 
-// Elements of the blocks that all devices have in one layout, without what they had of them in another one.
+// Summed over all devices: the elements of a device's block in one layout that were not in its block in the other layout.
 std::int64_t lacking(const Shape& shape, const Spec& now, const Spec* before, const mesh::Mesh& mesh) {
   std::int64_t count = 0;
   for (std::int64_t device = 0; device < mesh.devices(); ++device) {
@@ -44,13 +44,13 @@ std::int64_t lacking(const Shape& shape, const Spec& now, const Spec* before, co
 std::int64_t reshard_elements(const graph::ReshardOf& how, const plan::View& from, const plan::View& to, const mesh::Mesh& mesh) {
   const std::int64_t members = sharding::shards(how.axes, mesh);
   switch (how.kind) {
-    case ReshardKind::reduce_scatter: return lacking(from.shape, from.spec, &to.spec, mesh);  // all but the piece that a device keeps goes
+    case ReshardKind::reduce_scatter: return lacking(from.shape, from.spec, &to.spec, mesh);  // it sends all but the piece it keeps
     case ReshardKind::all_reduce: return 2 * (lacking(from.shape, from.spec, nullptr, mesh) / members * (members - 1));
     default: return lacking(from.shape, to.spec, &from.spec, mesh);
   }
 }
 
-// Of a collective of a region, whose values are one device's.
+// Bytes of a collective in a region, whose values are those of one device.
 std::int64_t region_bytes(const Instruction& of, const Plan& plan) {
   const auto& group = std::get<graph::GroupOf>(of.attributes);
   const std::int64_t devices = plan.mesh.devices(), others = group.members - 1;
@@ -58,7 +58,7 @@ std::int64_t region_bytes(const Instruction& of, const Plan& plan) {
   switch (of.op) {
     case Op::gather: return devices * others * bytes(of.operands[0]);
     case Op::all_sum: return 2 * devices / group.members * others * bytes(of.operands[0]);
-    // At most all rows go to other devices, on the way back with their tokens' numbers.
+    // At most all rows go to other devices, together with the numbers of their tokens.
     case Op::scatter_rows: return devices * (bytes(of.operands[0]) + bytes(of.operands[1]));
     default: return devices * std::min(bytes(of.operands[0]), bytes(of.results[0])) * (others > 0 ? 1 : 0);
   }
@@ -96,7 +96,7 @@ std::vector<AuditLine> folded(const std::vector<AuditLine>& all) {
 Audit audit(const Program& program) {
   const Plan& plan = program.plan();
   Audit made;
-  std::vector<std::int64_t> runs{program.runs()};  // of the loops that are open
+  std::vector<std::int64_t> runs{program.runs()};  // how often the body of each open loop runs
   const std::vector<std::int64_t> bytes = program.all_bytes();
   for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& of = plan.instructions[i];

@@ -1,4 +1,4 @@
-// What a run did beside what its plan says: how often devices exchanged what, how many bytes that moved, how much memory it took.
+// Compares a run with its plan: how often devices exchanged what, how many bytes that moved, and how much memory was taken.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct AuditLine {
   graph::ReshardOf::Kind kind = graph::ReshardOf::Kind::all_gather;
   std::string path;
   std::int64_t planned_runs = 0, runs = 0;
-  // That all devices together take from others. Where the router says how much it is, the plan knows only a bound.
+  // What all devices together receive from others. If the router decides the amount, the plan knows only an upper bound.
   std::int64_t planned_bytes = 0, bytes = 0;
   bool is_bound = false;
 
@@ -26,19 +26,19 @@ struct AuditLine {
 
 struct Audit {
   std::vector<AuditLine> collectives;
-  std::int64_t planned_memory = 0, memory = 0;  // of this process: state and arenas
+  std::int64_t planned_memory = 0, memory = 0;  // bytes of this process: state and arenas
 
-  // The first thing that differs, in words; empty where all holds.
+  // Describes the first difference; empty if there is none.
   std::string difference() const;
 };
 
-// Collectives of one kind that one node asks for in a line, unless they differ from the plan.
+// Joins collectives of one kind that come from the same node into one line, unless they differ from the plan.
 std::vector<AuditLine> folded(const std::vector<AuditLine>& all);
 
-// Of all runs of the program so far.
+// Over all runs of the program so far.
 Audit audit(const Program& program);
 
-// The bytes that all devices together take from others when a collective runs once, at most where the router decides.
+// The bytes that all devices together receive from others when a collective runs once; an upper bound if the router decides.
 std::int64_t moved_bytes(const plan::Instruction& instruction, const plan::Plan& plan);
 
 }  // namespace moesh::run

@@ -1,4 +1,4 @@
-// Which parts of an arena have huge pages.
+// Asks for huge pages for the parts of an arena that are used in full.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace moesh::run {
 
-// Where buffers lie that are used as a whole. Of others a router's rows fill a part, and what lies behind them stays untouched.
-// `size` of each buffer, as the arena was packed.
+// Asks for them where buffers lie that are used as a whole. Buffers whose number of rows depends on the router are filled only in
+// part, and the memory after those rows stays untouched. `size`: the size of each buffer with which the arena was packed.
 void give_huge_pages(const plan::Plan& plan, const plan::Arena& arena, const std::function<std::int64_t(const plan::Buffer&)>& size,
                      const Memory& memory);
 

@@ -1,4 +1,4 @@
-// Memory of the machine, taken page by page when it is first touched.
+// Memory of the machine, whose pages are taken when they are first touched.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Memory {
   std::byte* at(std::int64_t offset) const { return begin_.get() + offset; }
   const std::shared_ptr<std::byte>& owner() const { return begin_; }
   std::int64_t bytes() const { return bytes_; }
-  // Whether it may be touched: for tests of who touches what.
+  // Makes the memory inaccessible, or accessible again: for tests of which owner touches what.
   void close(bool is_closed) const;
 
  private:
@@ -22,7 +22,7 @@ class Memory {
   std::shared_ptr<std::byte> begin_;
 };
 
-// Another's memory where there is one that is large enough, else memory of its own.
+// The other memory if there is one and it is large enough, else new memory.
 inline Memory memory_for(std::int64_t bytes, const Memory* other) {
   return other != nullptr && other->bytes() >= bytes ? *other : Memory(bytes);
 }

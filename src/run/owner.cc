@@ -96,7 +96,7 @@ Shape Owner::shape_at(const plan::View& view, const Coordinates& at) const {
   return sharding::shape_of(sharding::block_of(view.shape, view.spec, plan_.mesh, at));
 }
 
-// The first slice's, before any loop has moved it.
+// The address of the view's first slice, before any loop has moved it.
 std::byte* Owner::address(const plan::View& view, const Coordinates& at) const {
   const plan::Buffer& buffer = plan_.buffer(view.buffer);
   const auto shard = shards(buffer.distinct).find(at);
@@ -104,7 +104,7 @@ std::byte* Owner::address(const plan::View& view, const Coordinates& at) const {
   return begins_[static_cast<std::size_t>(view.buffer)] + static_cast<std::int64_t>(*shard) * buffer.bytes;
 }
 
-// What a view moves by when a loop goes on.
+// The bytes of one slice, which is the unit in which loops move a view.
 std::int64_t Owner::unit_bytes(const plan::View& view, const Coordinates& at) const {
   const Shape shape = shape_at(view, at);
   return std::accumulate(shape.begin() + view.split, shape.end(), std::int64_t{size_of(view.dtype)}, std::multiplies<>());
@@ -119,7 +119,7 @@ std::size_t Owner::add_view(ViewId id, const Coordinates& at) {
   return views_.size() - 1;
 }
 
-// One after the other, and behind them what counts their rows. Operands that come from another owner have no address yet.
+// Adds views one after the other, then those that count their rows. Operands that come from another owner have no address yet.
 std::vector<Owner::Rows> Owner::add_views(const std::vector<std::pair<ViewId, Coordinates>>& all) {
   const std::size_t first = views_.size();
   const auto is_here = [&](ViewId id, const Coordinates& at) { return shards(plan_.buffer_of(id).distinct).find(at).has_value(); };
@@ -142,13 +142,13 @@ void Owner::prepare(InstructionId id) {
   const Instruction& of = instruction(id);
   if (of.kind == Kind::loop || of.kind == Kind::end) return;
   if (of.kind == Kind::copy) return prepare_copy(of, prepared(id));
-  // The transport's also where a device is alone in its group.
+  // The transport makes these even if a device is alone in its group.
   if (moves_shards(of)) return prepare_exchange(of, prepared(id));
   if (transport::find_row_collective(of.op) != nullptr) return prepare_rows(of, prepared(id));
   prepare_kernel(of, prepared(id));
 }
 
-// Once for each coordinate along the axes over which a result's shards differ: elsewhere devices would do the same again.
+// One launch per coordinate along the axes over which a result's shards differ: other devices would only repeat the work.
 void Owner::prepare_kernel(const Instruction& of, Prepared& made) {
   made.kernel = kernel_of(of, backend_);
   const auto* group = std::get_if<graph::GroupOf>(&of.attributes);
@@ -176,7 +176,7 @@ void Owner::prepare_kernel(const Instruction& of, Prepared& made) {
   }
 }
 
-// The axes by which those operands of a region's collective that travel are told apart.
+// The axes along which the operands of a region's collective differ, of those operands that travel.
 AxisList Owner::sent_axes(const Instruction& of) const {
   AxisList axes;
   for (std::size_t i = 0; i < transport::operands_sent(of.op); ++i) {
@@ -226,7 +226,7 @@ void Owner::prepare_rows(const Instruction& of, Prepared& made) {
   }
 }
 
-// In the order in which the other owner takes them: by its results, then by member.
+// In the order in which the other owner unpacks them: by its results, then by member.
 void Owner::prepare_outgoing(const Instruction& of, int owner, Prepared& made) {
   const Group group(group_of(of).axes, plan_.mesh);
   const OwnedShards theirs(sharding::distinct_axes(plan_.view(of.results.front()).spec), plan_.mesh, owners_.devices(owner));
@@ -255,8 +255,8 @@ void Owner::prepare_copy(const Instruction& of, Prepared& made) {
   }
 }
 
-// What a collective that copies and adds up whole shards makes of which layout. Devices that have values of their own along the
-// axes of a sum have parts of it.
+// The layouts before and after a collective that copies and adds up whole shards. If devices have values of their own along the
+// axes of a sum, these are partial sums.
 struct Owner::Layouts {
   sharding::Spec from, to;
 
@@ -326,7 +326,7 @@ int Owner::rounds(InstructionId id) const {
   return of.rows != nullptr ? 1 : static_cast<int>(of.exchanges.size());
 }
 
-// Devices side by side: where one alone does not fill the cores, the next one's kernel begins.
+// Devices run in parallel: if the kernel of one does not fill the cores, that of the next one begins.
 void Owner::launch(InstructionId id) {
   const Instruction& of = instruction(id);
   const Prepared& made = prepared(id);
@@ -364,14 +364,14 @@ void Owner::receive(InstructionId id, int round) {
   const std::int64_t bytes = exchange.moved() * size_of(plan_.view(instruction(id).results.front()).dtype);
   made.of_this_run.bytes += bytes;
   if (sent_ == nullptr || instruction(id).op != graph::Op::all_sum) return;
-  // Every device sends as much as the others.
+  // Every device sends the same amount.
   const std::vector<Coordinates>& devices = owners_.devices(self_);
   for (const Coordinates& device : devices) {
     (*sent_)[static_cast<std::size_t>(plan_.mesh.device_at(device))] += static_cast<double>(bytes) / static_cast<double>(devices.size());
   }
 }
 
-// One message for each owner, with all that its devices need.
+// One message per owner, with everything that its devices need.
 void Owner::send_rows(const Instruction& of, const Prepared& made) {
   const auto handed = [&](const Outgoing& out) {
     return Handed{of.op, group_of(of), views(out.views, of.operands.size()), out.from, out.to, plan_.view(of.results.front()).shape[0]};
@@ -409,7 +409,7 @@ void Owner::receive_rows(const Instruction& of, Prepared& made) {
   for (const Launch& launch : made.launches) count_moved(of, launch, made);
 }
 
-// The operands of other owners' devices now stand in their messages.
+// Points the operands of other owners' devices into their messages.
 void Owner::unpack(const Instruction& of, const Launch& launch, std::span<const std::byte*> messages) {
   const auto members = static_cast<std::size_t>(launch.members), count = of.operands.size();
   for (std::size_t m = 0; m < members; ++m) {
@@ -417,7 +417,7 @@ void Owner::unpack(const Instruction& of, const Launch& launch, std::span<const 
     if (owner < 0) continue;
     const std::byte*& message = messages[static_cast<std::size_t>(owner)];
     if (message == nullptr) message = wire_->receive(owner).data();
-    // What does not travel is this device's own.
+    // Operands that do not travel are this device's own.
     std::vector<View> operands;
     for (std::size_t i = 0; i < count; ++i) {
       const bool is_sent = i < transport::operands_sent(of.op);
@@ -430,7 +430,7 @@ void Owner::unpack(const Instruction& of, const Launch& launch, std::span<const 
   }
 }
 
-// By what each device that gets the result has of it already.
+// Counts, for each device that gets the result, what the other members of its group send to it.
 void Owner::count_moved(const Instruction& of, const Launch& launch, Prepared& made) {
   const auto members = static_cast<std::size_t>(launch.members), count = of.operands.size();
   assert(count <= handed_.size());
@@ -487,7 +487,7 @@ std::vector<Placed> Owner::made(InstructionId id) const {
     Placed& value = all.emplace_back(Placed{view.shape, view.spec, {}});
     value.shards.resize(own.count());
     for (std::size_t l = 0; l < launched.count(); ++l) {
-      // What moves whole shards makes all of them in one launch.
+      // A collective on whole shards makes all of them in one launch.
       const Launch& launch = made.launches[made.exchanges.empty() ? l : 0];
       const std::size_t at = launch.views + launch.operands + (made.exchanges.empty() ? i : l);
       value.shards[*own.find(launched.device(l))] = {memory_.owner(), views_[at]};

@@ -1,4 +1,4 @@
-// One owner's devices of a mesh at work on a plan: their memory, and for each instruction what is called on which addresses.
+// Runs a plan on the devices of one owner: holds their memory, and knows for each instruction what is called on which addresses.
 #pragma once
 
 #include <array>
@@ -24,57 +24,57 @@ namespace moesh::run {
 
 class Owner {
  public:
-  // What it refers to stays while it is there.
+  // Everything it refers to must outlive the owner.
   struct Setup {
     const plan::Plan& plan;
     const mesh::Owners& owners;
     int self = 0;
-    const State& state;  // with room for the plan's
+    const State& state;  // with room for the plan's state
     Workers& workers;
     const backend::Backend& backend;
     bool checks_lifetimes = false;
-    transport::Endpoint* wire = nullptr;  // null where there is no other owner
+    transport::Endpoint* wire = nullptr;  // null if there is no other owner
     const Memory* scratch = nullptr;      // see ProgramOptions
   };
   explicit Owner(const Setup& setup);
 
-  std::int64_t bytes() const { return memory_.bytes() - gaps_; }  // without the state and what only checks take
+  std::int64_t bytes() const { return memory_.bytes() - gaps_; }  // without the state and what only checks need
   const Memory& memory() const { return memory_; }
-  void close(bool is_closed) const;                       // its memory and its state
+  void close(bool is_closed) const;                       // makes its memory and state inaccessible, or accessible again
 
-  // A collective has rounds: in each, all owners send before any of them receives. Others have none and are launched.
+  // A collective has rounds: in each, all owners send before any of them receives. Other instructions have no rounds and are launched.
   int rounds(plan::InstructionId id) const;
   void launch(plan::InstructionId id);
   void send(plan::InstructionId id, int round);
   void receive(plan::InstructionId id, int round);
-  // A loop goes on, or back.
+  // Moves the views of a loop by this many iterations, forward or back.
   void advance(plan::InstructionId loop, std::int64_t iterations);
-  void rewind();  // a loop that was left on its way starts from its first iteration the next time
+  void rewind();  // after a run ended inside a loop: the next run starts from the loop's first iteration
 
   const LifetimeChecks* checks() const { return checks_.get(); }
-  // Its shards of a value, as OwnedShards counts them.
+  // Its shards of a value, in the order of OwnedShards.
   Placed value(plan::ViewId view) const;
-  // The same of what an instruction made last, with as many rows as there are.
+  // The same for what an instruction made last, with the rows that really exist.
   std::vector<Placed> made(plan::InstructionId id) const;
 
-  // Of a collective, in all runs that came to their end: how often it ran, and the bytes that its devices took from others.
+  // For a collective, over all runs that were completed: how often it ran, and the bytes that its devices received from others.
   struct Count {
     std::int64_t runs = 0;
     std::int64_t bytes = 0;
   };
   const Count& count(plan::InstructionId id) const { return prepared_[static_cast<std::size_t>(id)].counted; }
   void end_run(bool is_whole);
-  // Grows by what each device sends in regions to devices of this owner.
+  // Adds to `sent`, from here on, the bytes that each device sends in regions to devices of this owner.
   void count_sent(std::vector<double>* sent) { sent_ = sent; }
 
  private:
-  // A view of which only as many rows exist as another one counts.
+  // A view of which only some rows exist: as many as the numbers in another view add up to.
   struct Rows {
     std::size_t view;
     std::size_t counts;
     std::int64_t room;
   };
-  // One call of a kernel: its views stand one after the other, operands first.
+  // One call of a kernel. Its views stand one after the other, operands first.
   struct Launch {
     std::size_t views = 0;
     std::size_t operands = 0;
@@ -82,20 +82,20 @@ class Owner {
     std::vector<Shape> origins;
     std::int64_t member = 0;
     std::int64_t members = 1;
-    std::vector<int> owners;      // of a collective: of each member's operands; -1: here
-    std::vector<char> is_packed;  // of each member
-    // Devices of this owner that get this result, and which member each is.
+    std::vector<int> owners;      // in a collective: the owner of each member's operands; -1: here
+    std::vector<char> is_packed;  // whether each member's operands come in a message
+    // Devices of this owner that get this result, and which member of the group each of them is.
     struct Taker {
       std::int64_t device, member;
-      std::vector<std::int64_t> senders;  // the device that each member is
+      std::vector<std::int64_t> senders;  // number of the device that each member is
     };
     std::vector<Taker> takers;
     std::vector<Rows> rows;
   };
-  // What another owner's device needs of one that is here.
+  // What a device of another owner needs from a device of this one.
   struct Outgoing {
     int owner;
-    std::size_t views;  // the operands
+    std::size_t views;  // the first operand
     std::int64_t from, to;
     std::vector<Rows> rows;
   };
@@ -108,8 +108,8 @@ class Owner {
     transport::RowCollective rows = nullptr;
     std::vector<Launch> launches;
     std::vector<Outgoing> outgoing;
-    std::vector<transport::Exchange> exchanges;  // the rounds of what moves whole shards, in one launch
-    std::vector<Moved> moved;                    // of a loop: by an iteration
+    std::vector<transport::Exchange> exchanges;  // the rounds of a collective on whole shards, which has one launch
+    std::vector<Moved> moved;                    // in a loop: how far each view moves per iteration
     Count counted, of_this_run;
   };
   struct Layouts;
@@ -146,18 +146,18 @@ class Owner {
   const backend::Backend& backend_;
   const State& state_;
   transport::Endpoint* wire_;
-  mutable std::map<sharding::AxisList, sharding::OwnedShards> shards_;  // as they are asked for
+  mutable std::map<sharding::AxisList, sharding::OwnedShards> shards_;  // made when they are first needed
   plan::Arena arena_;
   Memory memory_;
-  std::int64_t gaps_ = 0;  // that checks of lifetimes leave between buffers
-  std::vector<std::byte*> begins_;  // of each buffer
+  std::int64_t gaps_ = 0;  // bytes between buffers, for lifetime checks
+  std::vector<std::byte*> begins_;  // address of each buffer
   std::vector<std::shared_ptr<std::byte>> held_;
   std::unique_ptr<LifetimeChecks> checks_;
-  std::vector<Prepared> prepared_;  // of each instruction
+  std::vector<Prepared> prepared_;  // one per instruction
   std::vector<View> views_;
-  std::vector<std::byte*> starts_;  // of the views before any loop
+  std::vector<std::byte*> starts_;  // of each view, before any loop has moved it
   std::vector<double>* sent_ = nullptr;
-  std::array<View, 4> handed_;  // operands of a collective while they are counted
+  std::array<View, 4> handed_;  // operands of a collective while its bytes are counted
 };
 
 }  // namespace moesh::run

@@ -16,7 +16,7 @@ std::vector<View> views_of(const std::vector<Array>& shards) {
   return views;
 }
 
-// [outer][inner][...] as [inner][outer][...].
+// Copies [outer][inner][...] as [inner][outer][...].
 void swap_dims(const View& from, std::int64_t outer, std::int64_t inner, std::byte* to) {
   if (from.count() == 0) return;
   const std::int64_t bytes = from.count() / (outer * inner) * size_of(from.dtype);
@@ -57,7 +57,7 @@ void place_into(const Array& whole, const Placed& shards, const mesh::Mesh& mesh
   place_into(whole, shards, mesh::Owners(mesh), 0);
 }
 
-// Nothing travels: the whole is there for every owner.
+// Nothing travels between owners, because each of them is given the whole value.
 void place_into(const Array& whole, const Placed& shards, const mesh::Owners& owners, int owner) {
   const transport::Move move{shards.shape, {}, shards.spec};
   std::vector<std::byte> turned;

@@ -208,7 +208,7 @@ Placed Program::value_of(std::string_view name, plan::Port::Kind kind) const {
 
 namespace {
 
-// Kernels go by the graph's shapes and types, whatever the buffer is.
+// Refuses a value of another shape or type: kernels rely on the graph's, whatever is in the buffer.
 void feed(const Placed& port, const Placed& value, const std::string& name) {
   if (!value) fail("a program is run without a value for this", name);
   const View& wanted = port.shards.front().view;

@@ -56,7 +56,7 @@ void State::close(int owner, bool is_closed) const {
   for (const Memory& block : blocks_[static_cast<std::size_t>(owner)]) block.close(is_closed);
 }
 
-// The owner's shards, as OwnedShards counts them.
+// The owner's shards, in the order of OwnedShards.
 Placed State::of_owner(const Slot& slot, int owner) const {
   const mesh::Mesh& mesh = owners_->mesh();
   const Place& place = slot.places[static_cast<std::size_t>(owner)];

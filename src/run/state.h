@@ -1,4 +1,4 @@
-// What stays from run to run: parameters, moments and caches, each in one place that all programs of a process share.
+// State that stays from run to run: parameters, moments and caches, each in one place that all programs of a process share.
 #pragma once
 
 #include <map>
@@ -18,24 +18,25 @@ class State {
  public:
   // Where shards of one owner lie, one after the other.
   struct Place {
-    Memory block;  // with other state that was new when it was
+    Memory block;  // shared with other state that was allocated at the same time
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
 
     std::byte* begin() const { return block.at(offset); }
   };
-  // Makes room for the state of a program, as far as it is new: zeros. Programs must agree on what they share, and on who owns which
-  // devices. `here`: the owners in this process.
+  // Allocates the state of a program as far as it does not exist yet, filled with zeros. Programs must agree on the state that they
+  // share, and on who owns which devices. `here`: the owners in this process.
   void take(const plan::Plan& plan, const mesh::Owners& owners, const std::vector<int>& here);
   const Place& place(const std::string& name, int owner) const { return slots_.at(name).places[static_cast<std::size_t>(owner)]; }
-  void close(int owner, bool is_closed) const;  // an owner's memory
+  void close(int owner, bool is_closed) const;  // makes an owner's memory inaccessible, or accessible again
 
   bool has(const std::string& name) const { return slots_.contains(name); }
-  // The value of that name, where it lies; none when there is none.
+  // The value of that name, in place; empty if there is none.
   Placed value(const std::string& name) const;
-  // The shards of the owners here where they lie, as parts of the value that others see.
+  // The shards of the owners here, in place, as parts of the value that others see.
   std::vector<store::Part> parts(const std::string& name) const;
-  // What of a value this process is to write where each writes a part: what nobody else has, and its share of what others have too.
+  // The blocks of a value that this process writes if each process writes a part: what nobody else has, and its share of what
+  // others have too.
   std::vector<store::Block> share(const std::string& name) const;
   void put(const std::string& name, const Array& whole) const;  // to every owner here
   void clear(const std::string& name) const;
@@ -47,9 +48,9 @@ class State {
     Shape shape;
     DType dtype = DType::float32;
     sharding::Spec spec;
-    int first = 0;              // as the port's
-    std::int64_t pitch = 0;     // from one shard to the next
-    std::vector<Place> places;  // of each owner; empty ones of those that are not here
+    int first = 0;              // see plan::Port
+    std::int64_t pitch = 0;     // bytes from one shard to the next
+    std::vector<Place> places;  // of each owner; empty for those that are not here
   };
   void check(const Slot& slot, const plan::Port& port, const plan::View& view) const;
   Placed of_owner(const Slot& slot, int owner) const;
@@ -57,7 +58,7 @@ class State {
   std::optional<mesh::Owners> owners_;
   std::vector<int> here_;
   std::map<std::string, Slot> slots_;
-  std::vector<std::vector<Memory>> blocks_;  // of each owner
+  std::vector<std::vector<Memory>> blocks_;  // per owner
 };
 
 }  // namespace moesh::run

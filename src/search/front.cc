@@ -5,7 +5,8 @@
 namespace moesh::search {
 namespace {
 
-// Half of what a plan that is shown may be worse: another one may be left out for it, and plans that were never made for that one.
+// Half of the tolerances of Front::found, since they may be used twice: a plan may never be made because of a plan that was found, and
+// that one may be left out for one that is shown.
 constexpr double kSmaller = 0.975, kFaster = 0.9995;
 
 bool is_as_small(const Found& found, std::int64_t peak) {
@@ -38,7 +39,7 @@ std::vector<Found> Front::found() const {
   for (auto next = best_.begin(); next != best_.end();) {
     const double seconds = next->seconds_per_token();
     if (seconds > far_slower_ * best_.front().seconds_per_token()) break;
-    // The smallest of those that are as fast stands for them, and for the slower ones that are hardly smaller.
+    // The smallest of the plans that are as fast represents them, and also the slower ones that are hardly smaller.
     const auto chosen = std::find_if(next, best_.end(), [&](const Found& one) { return !is_as_fast(one, seconds); }) - 1;
     shown.push_back(*chosen);
     next = std::find_if(chosen, best_.end(), [&](const Found& one) { return !is_as_small(*chosen, one.offer.peak); });

@@ -1,4 +1,4 @@
-// Plans of which none is better than another in every respect.
+// The Pareto front of plans by time and memory.
 #pragma once
 
 #include <cstdint>
@@ -10,46 +10,46 @@
 
 namespace moesh::search {
 
-// What a step spends its time on: "products", "all-gather over fsdp", with its share.
+// The shares of a step's time, along its critical path: "products", "all-gather over fsdp", each with its share.
 using Limits = std::vector<std::pair<std::string, double>>;
 
 struct Found {
   advice::Offer offer;
   std::string layout;  // "fsdp=8 x expert=8, default rules"
   double mfu = 0;
-  double exposed = 0;  // seconds of a step in which only collectives run
-  Limits limits;       // the largest first
+  double exposed = 0;  // seconds of a step in which only collectives run (exposed communication)
+  Limits limits;       // the largest share first
 
-  // All devices' time for a token.
+  // Device seconds per token: the time of all devices together.
   double seconds_per_token() const { return offer.seconds * static_cast<double>(offer.devices) / static_cast<double>(offer.tokens); }
 };
 
-// The least that plans can take of which none was made yet.
+// Lower bounds on the time and peak memory of plans that were not made yet.
 struct Bound {
   double seconds_per_token = 0;
   std::int64_t peak = 0;
 };
 
-// Holds all plans that none is better than, of which it shows those that clearly differ: so what is shown does not depend on the order
-// in which plans are found.
+// Keeps all plans that no other one beats in both time and memory, and shows those of them that clearly differ. What is shown therefore
+// does not depend on the order in which plans are found.
 class Front {
  public:
-  // What is so many times slower than the fastest is of no use, however little it takes.
+  // `far_slower`: a plan that is slower than the fastest by more than this factor is of no use, however little memory it takes.
   explicit Front(double far_slower) : far_slower_(far_slower) {}
 
   void add(const Found& found);
 
-  // Whether nothing within the bound is of use: neither clearly faster nor clearly smaller than something that was found, or far
-  // slower than the fastest.
+  // Whether plans within the bound cannot be of use: there is a found plan than which they can be neither clearly faster nor clearly
+  // smaller, or they are far slower than the fastest.
   bool excludes(const Bound& bound) const;
 
-  // The fastest first. For each plan that was found there is one that is slower by a thousandth and larger by a twentieth at most, unless
-  // it is far slower than the fastest.
+  // The plans to show, the fastest first. For each plan that was found, one is shown that is at most a thousandth slower and at most a
+  // twentieth larger, unless the plan is far slower than the fastest.
   std::vector<Found> found() const;
 
  private:
   double far_slower_;
-  std::vector<Found> best_;  // each slower and smaller than the one before
+  std::vector<Found> best_;  // each is slower and smaller than the one before
 };
 
 }  // namespace moesh::search

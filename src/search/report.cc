@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostRows = 12;
 constexpr std::size_t kMostDifferences = 5;
-constexpr double kLeastShare = 0.05;  // of a step, to be told
+constexpr double kLeastShare = 0.05;  // smaller shares of a step are not shown
 
 std::string limit_words(const Found& found) {
   std::vector<std::string> words;
@@ -101,7 +101,7 @@ std::string nearest_words(const Outcome& outcome) {
 
 std::string devices_words(const OnMachine& on) { return fmt::format("{}, {}", on.machine, counted(on.devices, "device")); }
 
-// What takes clearly more or less time in one than in the other, for as many tokens.
+// A table of the largest differences between the times of two plans, for the same number of tokens.
 std::string differences(const Found& from, const Found& to, int width) {
   std::map<std::string, std::pair<double, double>> seconds;
   const double scale = static_cast<double>(from.offer.tokens) / static_cast<double>(to.offer.tokens);

@@ -1,4 +1,4 @@
-// What a search found, as text and as JSON.
+// The results of a search, as text, as a web page and as JSON.
 #pragma once
 
 #include <optional>
@@ -10,23 +10,24 @@
 
 namespace moesh::search {
 
-// A machine, and what was found for it.
+// A machine and the outcome of the search on it.
 struct OnMachine {
   std::string machine;
-  std::vector<std::string> request;  // that names it
+  std::vector<std::string> request;  // the request that names the machine
   std::int64_t devices = 1;
   Outcome outcome;
 };
 
+// All that a report tells.
 struct Told {
   Objective objective = Objective::time;
-  std::vector<OnMachine> machines;  // the smallest first; only on the last one something may fit
-  std::optional<Found> against;     // a layout that the best is held against
+  std::vector<OnMachine> machines;  // the smallest first; on all but the last nothing fits
+  std::optional<Found> against;     // the user's layout, which is compared with the best
   int threads = 1;
 };
 
 std::string to_text(const Told& told, int width);
-// What stands on a page above the plans that are shown: all that was found, with its commands.
+// The top of a page, above the plans that it shows: what was found, with the command of each plan.
 forecast::Front front_of(const Told& told, const std::string& title);
 std::string to_json(const Told& told);
 

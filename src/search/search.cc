@@ -19,20 +19,21 @@
 namespace moesh::search {
 namespace {
 
-constexpr std::size_t kVaried = 16;    // layouts that are tried with one more change
-constexpr std::size_t kTogether = 16;  // layouts that are gone into without word of each other, on any number of threads
+constexpr std::size_t kVaried = 16;    // layouts that are also tried with one more change each
+constexpr std::size_t kTogether = 16;  // layouts that are explored without results of each other, so that threads do not change the outcome
 
 Limits limits_of(const forecast::Forecast& forecast) {
   std::map<std::string, double> seconds;
   for (const forecast::KernelTime& kernel : forecast.kernel_times) seconds[kernel.kind] += kernel.critical;
   for (const forecast::Sent& sent : forecast.collectives) seconds[fmt::format("{} over {}", sent.kind, sent.axes)] += sent.critical;
+  if (forecast.host.waits > 0) seconds["waits for the host"] = forecast.host.waits;
   Limits limits;
   for (const auto& [what, time] : seconds) limits.emplace_back(what, time / forecast.seconds);
   std::stable_sort(limits.begin(), limits.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return limits;
 }
 
-// Calls `work` with 0 to count - 1 on so many threads. What one throws ends all.
+// Calls `work` with 0 to count - 1 on `threads` threads. An exception in one call ends them all and is rethrown.
 void for_each(std::size_t count, int threads, const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next = 0;
   std::exception_ptr failure;
@@ -55,10 +56,10 @@ void for_each(std::size_t count, int threads, const std::function<void(std::size
 
 double far_slower(Objective objective) { return objective == Objective::memory ? 4 : 1.25; }
 
-// Times that hardly differ are the same: the simpler layout stays before the other.
+// Rounds times to a thousandth, so that of layouts whose times hardly differ the simpler one stays first.
 long pace_of(double seconds) { return std::lround(1000 * std::log(std::max(seconds, 1e-300))); }
 
-// What was found so far.
+// The results so far.
 struct Ledger {
   Front front;
   std::optional<Found> nearest;
@@ -76,9 +77,9 @@ struct Ledger {
   }
 };
 
-// The plans of one layout, a grid: with each row of it less is saved for the backward pass, with each column fewer tokens pass at a
-// time. Time grows along both and memory falls, but for the step from one pass to several, so that plans which were made bound all that
-// lie beyond them.
+// The plans of one layout, as a grid: each row saves less for the backward pass than the one before, and each column has fewer tokens
+// per pass. Along both, time grows and memory falls, except that memory may grow from one pass to several. Plans that were made
+// therefore bound those beyond them.
 class Grid {
  public:
   Grid(const std::vector<std::string>& request, std::int64_t usable_memory, const Candidate& candidate)
@@ -91,14 +92,14 @@ class Grid {
   std::size_t size() const { return cells_.size(); }
   const Candidate& candidate() const { return candidate_; }
 
-  // All tokens at a time, with the least that is saved: by this layouts are compared.
+  // Makes the plan with all tokens in one pass and the least saved, by which layouts are compared.
   void plan_first() { plan({last_.remat, 0}); }
   double first_seconds() const { return seconds_of({last_.remat, 0}); }
 
-  // Makes the plans that a front does not exclude, as long as there are some left to make.
+  // Makes the plans that the front does not exclude, while `left` allows more.
   void explore(Front front, std::atomic<std::int64_t>& left) { explore({{0, 0}, last_}, front, left); }
 
-  // Tells what was planned since it told last.
+  // Adds the plans that were made since the last call to the ledger.
   void tell(Ledger& ledger) {
     for (const std::optional<Found>& found : news_) ledger.note(found);
     news_.clear();
@@ -133,14 +134,14 @@ class Grid {
 
   double seconds_of(Place place) const { return at(place).found ? at(place).found->seconds_per_token() : 0; }
 
-  // The least that the plans of a part can take, from those that were made.
+  // Lower bounds for the plans of a part, from the plans that were made.
   Bound bound_of(const Part& part) const {
     Bound bound{0, candidate_.state_bytes};
     for (Place place{0, 0}; place.remat <= last_.remat; ++place.remat) {
       for (place.pass = 0; place.pass <= last_.pass; ++place.pass) {
         if (!at(place).found) continue;
         if (place.is_before(part.fastest)) bound.seconds_per_token = std::max(bound.seconds_per_token, seconds_of(place));
-        const bool is_alike = (part.fastest.pass > 0) == (place.pass > 0);  // from one pass to several, gradients are held twice
+        const bool is_alike = (part.fastest.pass > 0) == (place.pass > 0);  // with several passes, gradients are held twice
         if (is_alike && part.smallest.is_before(place)) bound.peak = std::max(bound.peak, at(place).found->offer.peak);
       }
     }
@@ -168,7 +169,7 @@ class Grid {
     for (const Part& half : halves_of(part)) explore(half, front, left);
   }
 
-  // The faster one first: all tokens at a time before fewer.
+  // The faster half first: more tokens per pass before fewer.
   static std::vector<Part> halves_of(const Part& part) {
     const auto& [fastest, smallest] = part;
     if (smallest.pass > fastest.pass) {
@@ -195,7 +196,7 @@ class Search {
         left_(effort.most_plans),
         space_(space_of(request)),
         ledger_{Front(far_slower(effort.objective)), {}} {
-    // A third of the plans are for a first look, so that layouts can be compared before any is gone into.
+    // At most a third of the plans are spent on a first look, which compares all layouts before any is explored.
     const auto most = static_cast<std::size_t>(std::max<std::int64_t>(1, effort.most_plans / 3));
     counts_.too_large = space_.too_large;
     counts_.uneven = space_.uneven;
@@ -219,7 +220,7 @@ class Search {
   }
 
  private:
-  // The fastest plan of each, then those of the fastest layouts in full.
+  // Makes the first plan of each layout, then explores the layouts, the fastest first.
   void look_at(const std::vector<Candidate>& candidates) {
     std::vector<Grid> grids;
     grids.reserve(candidates.size());
@@ -236,7 +237,7 @@ class Search {
     keep_best(fastest_first);
   }
 
-  // Rule sets that say the same give layouts that take the same: one of them stands for all.
+  // Keeps the fastest layouts, and only one of several with the same time, since equivalent rule sets give layouts that take the same time.
   void keep_best(const std::vector<Grid*>& fastest_first) {
     std::optional<long> last;
     for (const Grid* grid : fastest_first) {
@@ -247,7 +248,7 @@ class Search {
     }
   }
 
-  // Some at a time; between them all that was found is told.
+  // Works on kTogether grids at a time, and adds their results to the ledger after each batch of them.
   void in_parallel(const char* title, const std::vector<Grid*>& grids, const std::function<void(Grid&)>& work) {
     if (grids.empty()) return;
     Progress progress(title, static_cast<std::int64_t>(grids.size()));
@@ -269,7 +270,7 @@ class Search {
 
   const std::vector<std::string>& request_;
   int threads_;
-  std::atomic<std::int64_t> left_;  // of the plans
+  std::atomic<std::int64_t> left_;  // plans that may still be made
   Space space_;
   Ledger ledger_;
   Counts counts_;

@@ -1,4 +1,4 @@
-// The best ways to run a model on a machine: what a request leaves open is chosen, by planning steps.
+// Searches for the best ways to run a model on a machine: chooses the settings that a request leaves open, by planning steps.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace moesh::search {
 
-// What comes first.
+// The measure by which plans are ranked.
 enum class Objective { time, memory };
 
 struct Effort {
@@ -19,31 +19,31 @@ struct Effort {
   int threads = 1;
 };
 
-// What became of the plans that there could be.
+// Counts of the possible layouts and plans, and of what became of them.
 struct Counts {
-  std::int64_t layouts = 0;    // rule sets, axis sizes, ways to the experts
-  std::int64_t too_large = 0;  // of them: by their state alone
-  std::int64_t uneven = 0;     // over which the batch does not lie evenly
-  std::int64_t refused = 0;    // that turned out not to be possible
-  std::int64_t left = 0;       // that were not looked at, as most_plans were made
-  std::int64_t settings = 0;   // plans of all layouts: with each remat policy and pass
-  std::int64_t planned = 0;    // of them
+  std::int64_t layouts = 0;    // combinations of rule set, axis sizes and way to the experts
+  std::int64_t too_large = 0;  // layouts whose state alone does not fit
+  std::int64_t uneven = 0;     // layouts over which no batch that is tried divides evenly
+  std::int64_t refused = 0;    // plans that turned out not to be possible
+  std::int64_t left = 0;       // layouts that were not looked at, since most_plans did not allow it
+  std::int64_t settings = 0;   // plans of all layouts that are looked at: one for each remat policy and pass
+  std::int64_t planned = 0;    // plans that were made
 };
 
 struct Outcome {
-  std::vector<Found> front;      // by time and memory, the fastest first; empty where nothing fits
-  std::optional<Found> nearest;  // then: the one that takes the least memory, of those planned
-  std::int64_t least_state = 0;  // parameters and moments of a device in the layout that has the least of them
+  std::vector<Found> front;      // the Pareto front by time and memory, the fastest first; empty if nothing fits
+  std::optional<Found> nearest;  // if nothing fits: the plan that takes the least memory
+  std::int64_t least_state = 0;  // bytes of parameters and moments per device, in the layout that has the least
   std::int64_t usable_memory = 0;
   Counts counts;
-  double seconds = 0;  // that it took
+  double seconds = 0;  // that the search took
 };
 
-// `request` names the model and the machine. The same request gives the same front on any number of threads, as long as
-// most_plans do not end the search.
+// `request` names the model and the machine. The same request gives the same front on any number of threads, unless most_plans ends the
+// search.
 Outcome search(const std::vector<std::string>& request, const Effort& effort);
 
-// A request planned: what it takes, and what limits it.
+// The time, memory and limits of a planned request.
 Found found_of(const advice::Keys& keys, const advice::Planned& planned);
 
 }  // namespace moesh::search

@@ -16,13 +16,13 @@ namespace {
 
 using session::Session;
 
-// Each saves what the next one does, and more.
+// Each policy saves what the next one saves, and more.
 constexpr std::array<const char*, 7> kRemats{"", "minimal_with_context", "minimal", "save_dot_except_mlpwi", "save_dot_except_mlp",
                                              "save_qkv_proj", "full"};
 constexpr const char* kOtherRemat = "save_dot_with_context_except_mlp";
-constexpr double kMostDeviceRows = 64;  // of a device in a pass, where the request does not say
+constexpr double kMostDeviceRows = 64;  // rows of a device in a pass, if the request does not give the batch
 constexpr std::int64_t kMostPasses = 16;
-constexpr std::int64_t kLeastSharing = 16;  // devices that share a row
+constexpr std::int64_t kLeastSharing = 16;  // up to this many devices share a row
 
 bool is_open(const config::Settings& settings, const std::string& key) { return !settings.is_by_user(key); }
 
@@ -42,13 +42,13 @@ std::vector<Keys> remats_of(const config::Settings& settings) {
   return remats;
 }
 
-// What a device takes at a time.
+// The rows that a device processes at a time.
 struct Pass {
   Keys keys;
   double rows_per_device = 0;
 };
 
-// The batch of the request in more and more passes; where it names none, smaller and smaller batches.
+// The request's batch in more and more passes or, if it gives none, smaller and smaller batches.
 std::vector<Pass> passes_of(const config::Settings& settings) {
   const double given = settings.real("per_device_batch_size");
   const std::int64_t steps = settings.integer("gradient_accumulation_steps");
@@ -90,7 +90,7 @@ advice::Freedom freedom_of(const config::Settings& settings, const mesh::Mesh& m
   return freedom;
 }
 
-// How rows get to experts that lie apart.
+// The ways to bring rows to experts that are sharded over devices.
 std::vector<Keys> ways_to_experts(const Session& session, const mesh::Mesh& mesh) {
   const config::Settings& settings = session.loaded.settings;
   std::vector<Keys> ways{{}};

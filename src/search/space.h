@@ -1,4 +1,4 @@
-// What a request leaves open: ways to lay its model out on a machine, and what each can be run with.
+// The search space: the layouts that a request leaves open, and the remat policies and batches with which each can be run.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@ namespace moesh::search {
 using config::joined;
 using config::Keys;
 
-// A rule set, sizes of axes, and a way to the experts.
+// A layout: a rule set, axis sizes, and a way to bring tokens to the experts.
 struct Candidate {
-  Keys keys;                   // besides the request's
-  int axes = 0;                // larger than one
-  std::int64_t state_bytes = 0;  // of a device, which is the least that a step takes
-  std::vector<Keys> remats;      // from all that is saved for the backward pass to the least
-  std::vector<Keys> passes;      // from the most tokens at a time to the fewest
+  Keys keys;                   // settings that are added to the request's
+  int axes = 0;                // number of axes larger than one
+  std::int64_t state_bytes = 0;  // per device, a lower bound on the memory of a step
+  std::vector<Keys> remats;      // remat policies, from the one that saves most for the backward pass to the one that saves least
+  std::vector<Keys> passes;      // from the most tokens per pass to the fewest
 };
 
 struct Space {
   std::vector<Candidate> candidates;  // the simplest first
-  std::int64_t usable_memory = 0;     // of a device
-  std::int64_t too_large = 0;         // candidates that are left out: their state alone does not fit
-  std::int64_t uneven = 0;            // those over which no number of rows that is tried lies evenly
-  std::int64_t least_state = 0;       // of all of them
+  std::int64_t usable_memory = 0;     // bytes per device
+  std::int64_t too_large = 0;         // candidates that are left out because their state alone does not fit
+  std::int64_t uneven = 0;            // candidates that are left out because no number of rows that is tried divides evenly
+  std::int64_t least_state = 0;       // the least state per device of all candidates, including those left out
 };
 
-// The request; where the sizes of axes that it gives leave devices of the machine over, its data axis takes them.
+// The request, with the data axis taking the devices of the machine that the axis sizes given leave over, if there are any.
 std::vector<std::string> filled(std::vector<std::string> request);
 
-// What the request gives stays as it is: its rules, sizes of axes, remat policy, batch, way to the experts.
+// The space of a request. Settings that the request gives stay fixed: rules, axis sizes, remat policy, batch, way to the experts.
 Space space_of(const std::vector<std::string>& request);
 
-// The candidate with one more change each: chunks of tokens, moments over the data axis, a remat policy that saves neither more nor
-// less than others do.
+// Variants of the candidate with one more change each: chunks of tokens, moments sharded over the data axis, and a remat policy that
+// saves neither more nor less than others do.
 std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector<std::string>& request);
 
-// What is no part of any space, in words.
+// The choices that are never searched, in words.
 std::vector<std::string> never_tried();
 
 }  // namespace moesh::search

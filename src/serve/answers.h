@@ -1,4 +1,4 @@
-// What the server says: completions whole and in pieces, as OpenAI's interface has them.
+// Writes the server's answers in the format of OpenAI's completions interface: whole, or as events of a stream.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace moesh::serve {
 
-// What stands in each piece of an answer.
+// The fields that every piece of an answer repeats.
 struct AnswerHead {
   std::string id;
   std::int64_t created = 0;  // seconds since 1970
@@ -21,10 +21,10 @@ struct Usage {
   std::int64_t prompt_tokens = 0, completion_tokens = 0;
 };
 
-// All texts, whole.
+// An answer with all texts, complete.
 std::string completion_json(const AnswerHead& head, std::span<const Growth> texts, const Usage& usage);
 
-// An event of a stream: what came to texts. `tells_usage`: the stream ends with the usage, and says so in each event.
+// An event of a stream, with the new part of each text. `tells_usage`: the stream ends with the usage, which is null in this event.
 std::string growth_event(const AnswerHead& head, std::span<const Growth> texts, bool tells_usage);
 std::string usage_event(const AnswerHead& head, const Usage& usage);
 std::string event_of(const std::string& json);

@@ -13,12 +13,12 @@
 namespace moesh::serve {
 namespace {
 
-constexpr std::int64_t kUsualTokens = 16;  // of a text, where a request does not say
+constexpr std::int64_t kUsualTokens = 16;  // new tokens per text if a request does not say
 constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kMostStopBytes = 1024;
 constexpr std::int64_t kMostSeed = std::numeric_limits<std::int64_t>::max();
 
-// The members of a request, each asked for by its name; null counts as not given.
+// The members of a request, read by name; null counts as not given.
 class Members {
  public:
   explicit Members(const Json& json) : json_(json) {}
@@ -50,7 +50,7 @@ class Members {
     }
     return value->get<double>();
   }
-  // What is not done: taken only where it says that it is not to be.
+  // Rejects a parameter that is not supported, unless its value turns it off.
   void refuse_unless(const char* key, const Json& off) {
     const Json* value = find(key);
     if (value != nullptr && *value != off) reject(fmt::format("'{}' is not supported", key), key, 400, "unsupported_parameter");
@@ -112,7 +112,7 @@ AskedPrompt prompt_of_text(const Json& json, const Served& served) {
   return prompt;
 }
 
-// Its text is what the tokenizer makes of the ids, which refuses those that it lacks.
+// Decodes the ids even if the text is not echoed, since the tokenizer refuses ids that it does not have.
 AskedPrompt prompt_of_ids(const Json& json, const Served& served, bool echoes) {
   AskedPrompt prompt;
   for (const Json& id : json) prompt.ids.push_back(id_of(id, served));
@@ -122,7 +122,7 @@ AskedPrompt prompt_of_ids(const Json& json, const Served& served, bool echoes) {
   return prompt;
 }
 
-// A text, a list of texts, a list of ids, or a list of such lists.
+// The prompt is a text, a list of texts, a list of ids, or a list of such lists.
 std::vector<AskedPrompt> prompts_of(const Json& json, const Served& served, bool echoes) {
   const auto is_text = [](const Json& one) { return one.is_string(); };
   const auto is_ids = [](const Json& one) { return one.is_array() && !one.empty() && std::all_of(one.begin(), one.end(), is_id); };
@@ -139,7 +139,7 @@ std::vector<AskedPrompt> prompts_of(const Json& json, const Served& served, bool
   return prompts;
 }
 
-// Room for what is asked for, or for what is usual as far as it goes.
+// Sets how many tokens may follow the prompt: the number that the request asks for, else kUsualTokens or fewer if there is less room.
 void set_length(AskedPrompt& prompt, std::optional<std::int64_t> asked, const Served& served) {
   const auto length = static_cast<std::int64_t>(prompt.ids.size());
   if (length == 0) reject("a prompt without any token", "prompt");

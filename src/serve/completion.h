@@ -1,4 +1,4 @@
-// What a client asks of /v1/completions: read from JSON that may hold anything, and held to what the server can do.
+// Parses requests to /v1/completions from untrusted JSON and checks them against what the server can do.
 #pragma once
 
 #include <cstdint>
@@ -13,43 +13,43 @@
 
 namespace moesh::serve {
 
-// What requests are held to, and what counts where they say nothing.
+// The limits of requests, and the defaults for what they leave out.
 struct Served {
-  std::string name;  // the model's
+  std::string name;  // name of the model
   const tokenizer::Tokenizer& tokenizer;
   const config::Settings& settings;
   decode::Sampling sampling;
-  std::optional<std::int64_t> seed;  // without one, each request has another
-  std::int64_t slots = 0;            // tokens of a prompt and its text
+  std::optional<std::int64_t> seed;  // if there is none, each request has its own random seed
+  std::int64_t slots = 0;            // most tokens of a prompt together with its text
   std::int64_t vocabulary = 0;
-  std::int64_t most_tokens = 0;      // of a text
-  std::int64_t most_texts = 0;       // of a request
+  std::int64_t most_tokens = 0;      // largest number of new tokens per text
+  std::int64_t most_texts = 0;       // largest number of texts per request
 };
 
 struct AskedPrompt {
   std::string text;
   tokenizer::Ids ids;
-  std::int64_t most_tokens = 0;  // that follow it
+  std::int64_t most_tokens = 0;  // largest number of tokens that may follow the prompt
 };
 
 struct Completion {
   std::vector<AskedPrompt> prompts;
-  std::int64_t texts_each = 1;  // of a prompt
+  std::int64_t texts_each = 1;  // texts per prompt
   decode::Sampling sampling;
   std::vector<std::string> stops;
-  bool ignores_end = false;  // goes on where the model ends a text
-  bool echoes = false;       // the prompt belongs to the text
+  bool ignores_end = false;  // continues after the model's end token
+  bool echoes = false;       // the answer begins with the prompt
   bool streams = false;
-  bool tells_usage = false;  // when it streams
+  bool tells_usage = false;  // a stream ends with the usage
 
   std::size_t texts() const { return prompts.size() * static_cast<std::size_t>(texts_each); }
   std::int64_t prompt_tokens() const;
 };
 
-// Throws ApiError.
+// Throws ApiError if the request is wrong or not supported.
 Completion parse_completion(std::string_view body, const Served& served);
 
-// Refuses another model's name.
+// Rejects the name of any other model.
 void check_model(const std::string& name, const Served& served);
 
 }  // namespace moesh::serve

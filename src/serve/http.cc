@@ -14,7 +14,7 @@ namespace {
 
 using Listen = HttpServer* (*)(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, std::string& why);
 
-constexpr rlim_t kOtherFiles = 64;  // that are open besides connections
+constexpr rlim_t kOtherFiles = 64;  // open files other than connections
 
 Listen load_module() {
   const std::filesystem::path place = module_place(kHttpModule);
@@ -28,7 +28,7 @@ rlimit files_of_process() {
   return files;
 }
 
-// Each connection is an open file.
+// Raises the limit of open files if needed, since each connection is one.
 void make_room_for(std::int64_t connections) {
   rlimit files = files_of_process();
   const rlim_t wanted = static_cast<rlim_t>(connections) + kOtherFiles;

@@ -1,5 +1,5 @@
-// What the server asks of HTTP: requests come whole, and answers go out at once or piece by piece. The library lies in a module of its
-// own, which is opened when somebody serves.
+// The HTTP interface that the server uses: requests arrive whole, and answers are sent at once or in pieces. The HTTP library is in a
+// separate module, which is loaded when a server starts.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 namespace moesh::serve {
 
 struct HttpLimits {
-  std::int64_t connections = 1024;        // at a time; more wait to be accepted
-  std::int64_t body_bytes = 1 << 20;      // of a request
-  std::int64_t head_bytes = 32 << 10;     // of its first line and headers
-  double read_seconds = 30;               // in which a request comes whole
-  double write_seconds = 30;              // in which a client takes what it is sent
-  double idle_seconds = 10;               // between requests of a connection
+  std::int64_t connections = 1024;        // open at a time; further ones wait to be accepted
+  std::int64_t body_bytes = 1 << 20;      // of a request's body
+  std::int64_t head_bytes = 32 << 10;     // of a request's first line and headers
+  double read_seconds = 30;               // for a whole request to arrive
+  double write_seconds = 30;              // for a client to accept the data of one write
+  double idle_seconds = 10;               // between requests on a connection
 };
 
 struct HttpRequest {
@@ -32,32 +32,32 @@ struct HttpAnswer {
   std::string content_type = "application/json";
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
-  // Where the answer comes in pieces, the next one; none at its end. Throws where it is to be cut off.
+  // If the answer is sent in pieces: returns the next piece, or none at the end. Throws if the answer is to be cut off.
   std::function<std::optional<std::string>()> next = {};
 };
 
-// Called by many threads at once.
+// Answers requests; called by many threads at once.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   virtual HttpAnswer answer(const HttpRequest& request) = 0;
-  // To what is no request of HTTP, or none that is read.
+  // The answer with an error status to input that is not a valid HTTP request or that the HTTP library refuses.
   virtual HttpAnswer refusal(int status) = 0;
 };
 
-// Answers until it is stopped or goes.
+// Answers requests until it is stopped or destroyed.
 class HttpServer {
  public:
   virtual ~HttpServer() = default;
   virtual int port() const = 0;
-  virtual std::int64_t connections() const = 0;  // that are open
+  virtual std::int64_t connections() const = 0;  // number of open connections
   virtual void stop() = 0;
 };
 
-// As many connections as are usual, or as this process may have open.
+// The default limit of connections, or less if this process may not open that many files.
 std::int64_t most_connections();
 
-// Port 0: any that is free. The handler outlives the server.
+// Starts a server; port 0 means any free port. The handler must outlive the server.
 std::unique_ptr<HttpServer> listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler);
 
 }  // namespace moesh::serve

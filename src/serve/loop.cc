@@ -42,7 +42,7 @@ Loop::Counts Loop::counts() const {
   return counts_;
 }
 
-// For texts to go on with. Those that came are taken over.
+// Waits until there are texts to continue, and begins those that came. Returns false if the loop is to end.
 bool Loop::wait() {
   std::deque<Coming> coming;
   {
@@ -69,7 +69,7 @@ void Loop::drop_unread() {
   });
 }
 
-// A text whose tokens make no text fails alone.
+// If a text's tokens cannot be decoded, only the texts of its request fail.
 void Loop::step() {
   generator_.step([&](const decode::Continued& next) {
     const auto found = going_.find(next.text);

@@ -1,4 +1,4 @@
-// The one thread that makes all texts: it takes those of requests that come, and goes on with all of them by a token at a time.
+// The single thread that generates all texts: it takes on the texts of new requests and advances all texts by one token at a time.
 #pragma once
 
 #include <condition_variable>
@@ -18,29 +18,29 @@ namespace moesh::serve {
 
 class Loop {
  public:
-  // At most so many texts go on or wait.
+  // At most `most_texts` texts are being generated or waiting.
   Loop(decode::Generator& generator, std::int64_t most_texts);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
   enum class Taken { yes, is_full, is_ending };
-  // A prompt for each of the texts. All of them are taken, or none. They end where nobody holds the texts any more.
+  // Queues one prompt per text: all of them or none. Generation stops once the caller no longer holds `texts`.
   Taken take(const std::shared_ptr<Texts>& texts, std::vector<decode::Prompt> prompts);
 
-  // Takes no more texts, goes on with those that are there for so long at most, and fails what is left then.
+  // Takes no more texts, continues the present ones for at most `grace`, and then fails those that are left.
   void end(std::chrono::milliseconds grace);
 
   struct Counts {
-    std::int64_t texts = 0;   // that go on or wait
-    std::int64_t tokens = 0;  // made so far
+    std::int64_t texts = 0;   // being generated or waiting
+    std::int64_t tokens = 0;  // generated so far
   };
   Counts counts() const;
 
  private:
   struct Going {
     std::weak_ptr<Texts> texts;
-    std::size_t at = 0;  // among them
+    std::size_t at = 0;  // the text's index in `texts`
   };
   struct Coming {
     decode::Prompt prompt;
@@ -62,8 +62,8 @@ class Loop {
   Counts counts_;
   bool takes_more_ = true, goes_on_ = true;
 
-  // Of the thread alone.
-  std::map<std::int64_t, Going> going_;  // by the numbers of their prompts
+  // Used by the thread only.
+  std::map<std::int64_t, Going> going_;  // by Prompt::text
   std::int64_t next_ = 0;
   std::thread thread_;
 };

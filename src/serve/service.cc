@@ -18,9 +18,9 @@ namespace moesh::serve {
 namespace {
 
 constexpr std::ptrdiff_t kReaders = 4;
-constexpr std::chrono::milliseconds kGlance{250};  // between looks at whether a client is still there
+constexpr std::chrono::milliseconds kGlance{250};  // interval at which a waiting request checks that its client is still connected
 
-// Statuses of HTTP; the second is what servers note where a client has gone.
+// HTTP statuses; 499 is what servers log if the client has closed the connection.
 constexpr int kNotSo = 405, kGone = 499, kNotNow = 503;
 
 constexpr std::string_view kCompletions = "/v1/completions", kModels = "/v1/models", kHealth = "/health", kMetrics = "/metrics";
@@ -31,7 +31,7 @@ std::int64_t seconds_now() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// One of what a semaphore counts.
+// Holds one unit of a semaphore during its lifetime.
 class Held {
  public:
   explicit Held(std::counting_semaphore<>& of) : of_(of) { of_.acquire(); }
@@ -129,7 +129,7 @@ HttpAnswer Service::models(const std::string& path) const {
 
 HttpAnswer Service::health() const { return {.body = JsonWriter().begin_object().key("status").value("ok").end_object().text()}; }
 
-// As Prometheus reads it.
+// Metrics in the text format of Prometheus.
 HttpAnswer Service::metrics() const {
   const Loop::Counts counts = loop_.counts();
   const std::int64_t running = std::min(counts.texts, options_.rows);
@@ -183,7 +183,7 @@ HttpAnswer Service::whole(const HttpRequest& request, const std::shared_ptr<Text
 
 HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked) {
   struct Streaming {
-    // Where the client went, which whoever sends the pieces may find before `next` does.
+    // Reports a client that is gone: the code that sends the pieces may notice it before `next` does.
     ~Streaming() {
       if (!is_over) service.refused(client_is_gone());
     }
@@ -226,7 +226,7 @@ AnswerHead Service::new_head() {
   return {fmt::format("cmpl-{:x}-{}", started_, ++answers_), seconds_now(), served_.name};
 }
 
-// What a client wrote does not steer a terminal.
+// Control characters are replaced, so that text from a client cannot control the terminal that shows the log.
 void Service::tell(int status, std::string what) {
   {
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// The server's routes: what is answered to which request.
+// The server's routes: which requests it answers, and how.
 #pragma once
 
 #include <atomic>
@@ -19,20 +19,20 @@
 namespace moesh::serve {
 
 struct ServiceOptions {
-  std::int64_t rows = 1;           // texts that go on at a time
-  std::int64_t most_waiting = 0;   // besides them
-  bool tells_requests = true;      // a line in the log each
+  std::int64_t rows = 1;           // texts that are generated at a time
+  std::int64_t most_waiting = 0;   // largest number of further texts that wait
+  bool tells_requests = true;      // logs a line per request
 };
 
 class Service final : public HttpHandler {
  public:
-  // All of these outlive it.
+  // The generator and what `served` refers to must outlive the service.
   Service(decode::Generator& generator, Served served, const ServiceOptions& options);
 
   HttpAnswer answer(const HttpRequest& request) override;
   HttpAnswer refusal(int status) override;
 
-  // Takes no more texts, and gives those that are there so much time to end.
+  // Takes no more texts, and gives the present ones at most `grace` to end.
   void end(std::chrono::milliseconds grace) { loop_.end(grace); }
 
  private:
@@ -51,7 +51,7 @@ class Service final : public HttpHandler {
   const Served served_;
   const ServiceOptions options_;
   const std::int64_t started_;  // seconds since 1970
-  std::counting_semaphore<> readers_;  // requests that are read at a time, which may take much memory
+  std::counting_semaphore<> readers_;  // limits how many requests are parsed at a time, since that may take much memory
   std::atomic<std::int64_t> answers_{0};
   mutable std::mutex mutex_;
   std::map<int, std::int64_t> by_status_;

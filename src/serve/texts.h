@@ -1,4 +1,4 @@
-// The texts of one request: they grow in the thread that makes them, and are read in that of the client.
+// The texts of one request: the generating thread extends them, and the client's thread reads them.
 #pragma once
 
 #include <chrono>
@@ -15,41 +15,41 @@
 
 namespace moesh::serve {
 
-// What came to a text since it was last asked.
+// What was added to a text since the last call of Texts::wait.
 struct Growth {
-  std::size_t text = 0;  // its place among those of the request
+  std::size_t text = 0;  // its index among the request's texts
   std::string more;
   decode::Ended ended = decode::Ended::not_yet;
 };
 
-// What became of the texts of a request.
+// The news of a request's texts.
 struct Heard {
-  std::vector<Growth> growth;  // at most one of each text
-  bool are_whole = false;      // all of them
-  std::string failure;         // why they end before that; empty where they do not
-  std::int64_t tokens = 0;     // made so far
+  std::vector<Growth> growth;  // at most one per text
+  bool are_whole = false;      // whether all texts are complete
+  std::string failure;         // why the texts failed; empty if they did not
+  std::int64_t tokens = 0;     // generated so far
 };
 
 class Texts {
  public:
-  // `tells_growth`: whoever waits is told of each token, not of the end alone.
+  // The waiting thread is woken at every growth if the completion streams, else only at the end.
   Texts(const Completion& completion, const tokenizer::Tokenizer& tokenizer);
 
-  // By the client's thread.
-  // Waits for something new, or the end, for so long at most.
+  // For the client's thread.
+  // Waits at most this long for something new or for the end.
   Heard wait(std::chrono::milliseconds most);
 
-  // By the thread that makes them.
-  // Whether the text is to go on.
+  // For the generating thread.
+  // Appends a token; returns whether the text is to be continued.
   bool add(std::size_t text, const decode::Continued& next);
   void fail(const std::string& why);
 
  private:
   struct Text {
-    decode::TextStream stream;  // of the thread that makes texts alone
+    decode::TextStream stream;  // used by the generating thread only
     std::string unread = {};
     decode::Ended ended = decode::Ended::not_yet;
-    bool is_told = false;  // that it ended
+    bool is_told = false;  // whether the client was told that the text ended
   };
   bool is_over() const { return ended_ == texts_.size() || !failure_.empty(); }
 
@@ -57,7 +57,7 @@ class Texts {
   std::mutex mutex_;
   std::condition_variable grown_;
   std::vector<Text> texts_;
-  bool is_new_ = false;  // something that was not read
+  bool is_new_ = false;  // whether there is growth that was not read
   std::size_t ended_ = 0;
   std::int64_t tokens_ = 0;
   std::string failure_;

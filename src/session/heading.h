@@ -1,4 +1,4 @@
-// What a command says of its request before anything else.
+// What a command prints about its request before anything else.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace moesh::session {
 
-// The headline, and a line on a step's batch: "256 rows of 2,048 tokens a step, 4 a device".
+// The headline, and a line about a step's batch: "256 rows of 2,048 tokens a step, 4 a device".
 std::string heading(const Session& session);
 
-// The batch as an object of JSON.
+// The batch as a JSON object.
 std::string batch_json(const Session& session);
 
 }  // namespace moesh::session

@@ -1,4 +1,4 @@
-// A request that was opened before, with changes.
+// Opens a request that was opened before, with changes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moesh::session {
 
-// As open, without the notices, which are known by now.
+// As open, but without the notices, which were logged before.
 Session reopen(const std::vector<std::string>& request, Evenness evenness = Evenness::demanded);
 
 }  // namespace moesh::session

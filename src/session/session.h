@@ -1,4 +1,4 @@
-// A request opened: read, checked, and turned into a graph and a layout. What commands, tests and benches start from.
+// A session: a request that is read, checked, and turned into a graph and a layout. Commands, tests and benches start from it.
 #pragma once
 
 #include <string>
@@ -30,16 +30,16 @@ using partition::Evenness;
 // `request`: FILE.yml and key=value. Notices go to the log.
 Session open(const std::vector<std::string>& request, Evenness evenness = Evenness::demanded);
 
-// The same for a run: refuses what can be laid out, but not run, before anything starts.
+// The same for a run: before anything starts, refuses a request that can be laid out but not run.
 Session open_to_run(const std::vector<std::string>& request, config::Run run);
 
-// The shards of the expert dim of activations: what expert parallelism means under the request's rules.
+// The number of shards of the expert dim of activations: what expert parallelism means under the request's rules.
 std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& mesh);
 
-// The model on so many rows.
+// A request for the session's model on `rows` rows.
 models::ModelRequest model_request(const Session& session, std::int64_t rows);
 
-// The same model on batches of an evaluation.
+// The session's model on the batches of an evaluation.
 struct Evaluated {
   config::BatchSizes batch;
   graph::Graph graph;

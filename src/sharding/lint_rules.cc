@@ -197,7 +197,7 @@ struct Competition {
 };
 
 // Dims whose rule was passed over because another dim of the same value has the axis, although the weights with the label are sharded
-// over that axis and no activation is.
+// over that axis and no activation with it is.
 std::map<std::string, Competition> competitions(const Layout& layout) {
   std::map<std::string, Competition> found;
   for (const LaidTensor& tensor : layout.activations) {

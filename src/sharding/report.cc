@@ -93,7 +93,7 @@ std::string totals(const Layout& layout) {
       spec_words(layout.input.spec, layout.mesh));
 }
 
-// Suggests the nearest names: paths, their parts, the words of these, and labels.
+// Refuses the filter and suggests the nearest names: paths, their parts, the words of these, and labels.
 [[noreturn]] void refuse_filter(const Layout& layout, const std::string& filter) {
   std::set<std::string> names;
   for (const auto* tensors : {&layout.parameters, &layout.activations}) {

@@ -18,7 +18,7 @@ struct Unspread {
   std::vector<LeftOut> parameters;  // the largest first
 };
 
-// The parameters that leave out an axis. Any axis but data could shard parameters.
+// The parameters that leave out an axis that could shard them. tolerance.cc lists these axes; data is not one of them.
 Unspread unspread(const Layout& layout);
 
 // Checks whether more than the share sharding_tolerance of the parameters leaves out an axis of the mesh that could shard them. Such a

@@ -63,7 +63,7 @@ const Tensor& Checkpoint::tensor(const std::string& name) const {
   return found->second;
 }
 
-// What is read is copied while it is in the cache: when the hash is another one in the end, it was for nothing.
+// Copies each block to its targets while it is in the cache, although the hash of the whole chunk is known only at the end.
 void Checkpoint::read_chunk(const std::string& name, DType dtype, const Wanted& wanted, const std::vector<Part>& to) {
   const Piece& piece = *wanted.piece;
   const Chunks chunks(piece.block, dtype);

@@ -1,4 +1,4 @@
-// A checkpoint that is read: only those bytes that are asked for, each of them held to its hash.
+// Reads a checkpoint: only the bytes that are needed, whose hashes are checked.
 #pragma once
 
 #include <atomic>
@@ -15,17 +15,17 @@ namespace moesh::store {
 
 class Checkpoint {
  public:
-  // Opens all files, so that they stay while they are read, whoever removes them. Refuses what is missing, cut short or damaged.
+  // Opens all files, so that they can be read even if somebody removes them. Refuses files that are missing, cut short or damaged.
   explicit Checkpoint(std::string folder);
 
   const Index& index() const { return index_; }
   const std::string& folder() const { return folder_; }
 
-  // Fills parts of a tensor. Where it is damaged, what they hold afterwards is nothing to use.
+  // Fills parts of a tensor. Refuses a tensor that is damaged, in which case the contents of the parts must not be used.
   void read(const std::string& tensor, const std::vector<Part>& to, backend::Workers& workers);
   std::int64_t bytes_read() const { return bytes_read_; }
 
-  // Reads all of it. What is damaged, a line each.
+  // Reads the whole checkpoint, and returns a line for each damaged chunk.
   std::vector<std::string> damage(backend::Workers& workers);
 
  private:

@@ -64,7 +64,7 @@ void sync(int file, const std::string& path) {
 void sync_folder(const std::string& path) {
   const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open()) not_written("the folder cannot be opened", path, errno);
-  // Some file systems have nothing to do here and say that they cannot.
+  // Some file systems have nothing to sync for a folder, and return EINVAL.
   if (::fsync(folder.number()) != 0 && errno != EINVAL) not_written("the folder does not reach the disk", path, errno);
 }
 

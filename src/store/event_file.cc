@@ -35,7 +35,7 @@ std::string little_endian(std::uint64_t value, int bytes) {
   return text;
 }
 
-// A checksum of bytes that may hold checksums themselves.
+// The checksum is masked, because the bytes may hold checksums themselves.
 std::string masked_checksum(std::string_view bytes) {
   const std::uint32_t sum = crc32c(bytes);
   return little_endian((sum >> 15 | sum << 17) + 0xA282EAD8u, 4);

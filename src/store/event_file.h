@@ -1,4 +1,4 @@
-// Files of events as TensorBoard reads them: messages one after the other, each with its length and checksums.
+// Files of events as TensorBoard reads them: one message after the other, each with its length and checksums.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ std::uint32_t crc32c(std::string_view bytes);
 
 class EventFile {
  public:
-  // A new file in `folder`, which is made; nobody else has its name.
+  // Creates a new file in `folder`, and the folder if it does not exist. The name of the file is unique.
   explicit EventFile(const std::string& folder);
 
-  // `event`: without its time, which is now. It is in the file when this returns.
+  // `event`: without a time, which is set here. The event has been written when this returns.
   void add(ProtobufWriter event);
   const std::string& path() const { return path_; }
 

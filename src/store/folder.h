@@ -9,20 +9,21 @@
 
 namespace moesh::store {
 
-// Of what has an index, the earliest first. What was being written when a process died has another name.
+// The steps of the checkpoints that have an index, the earliest first. A checkpoint that was being written when a process died has
+// another name.
 std::vector<std::int64_t> steps_in(const std::string& folder);
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
-// Removes all but the newest `keep`. Returns which.
+// Removes all checkpoints but the newest `keep`, and returns the steps of those removed.
 std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep);
 
-// What a user may name: a checkpoint, a folder of them, or a run's folder. The checkpoints there, the newest first.
+// The checkpoints at `path`, which may be a checkpoint, a folder of checkpoints or a run's folder; the newest first.
 std::vector<std::string> checkpoints_at(const std::string& path);
 
-// While it lives no other process writes there. A process that dies lets go.
+// While it lives, no other process writes there. If the process dies, the lock is released.
 class FolderLock {
  public:
-  explicit FolderLock(const std::string& folder);  // makes it where it is not; refuses one that another process has
+  explicit FolderLock(const std::string& folder);  // makes the folder if it is not there; refuses one that another process has locked
 
  private:
   Descriptor folder_;

@@ -1,4 +1,4 @@
-// The hash by which damage is found in what was stored: XXH3, 64 bits.
+// The hash that detects damage in stored data: XXH3, 64 bits.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace moesh::store {
 std::uint64_t hash_of(const void* data, std::size_t bytes);
 inline std::uint64_t hash_of(std::string_view text) { return hash_of(text.data(), text.size()); }
 
-// The same of bytes that come one part after the other.
+// The same hash, for data that come in several parts.
 class Hasher {
  public:
   Hasher();
@@ -25,7 +25,7 @@ class Hasher {
   std::shared_ptr<State> state_;
 };
 
-// 16 hexadecimal digits.
+// As 16 hexadecimal digits.
 std::string hash_text(std::uint64_t hash);
 std::optional<std::uint64_t> parse_hash(std::string_view text);
 

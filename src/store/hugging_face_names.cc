@@ -170,7 +170,7 @@ constexpr Row kGptOss[] = {
 
 using Rows = std::span<const Row>;
 
-// How a family's own files turn heads; as_model where that is a matter of its settings.
+// How a family's own files rotate heads; as_model if that depends on its settings.
 enum class Turned { halves, as_model };
 
 struct Family {
@@ -248,7 +248,7 @@ Shape shape_of_theirs(const HuggingFacePlace& place) {
   return shape;
 }
 
-// Bytes from one index of a letter to the next.
+// The bytes from one index of a letter to the next.
 std::map<char, std::int64_t> strides_of_letters(const HuggingFacePlace& place,
                                                 const std::vector<std::int64_t>& strides) {
   std::map<char, std::int64_t> made;
@@ -263,7 +263,7 @@ std::map<char, std::int64_t> strides_of_letters(const HuggingFacePlace& place,
   return made;
 }
 
-// Where index `i` of a turned dim is among theirs, when we turn neighbours and they halves. It may be several heads long.
+// Where index `i` of a rotated dim is in theirs, if the model rotates neighbours and theirs halves. The dim may span several heads.
 std::int64_t index_of_theirs(const HuggingFaceModel& model, std::int64_t size, std::int64_t i) {
   const std::int64_t first = model.turned_last ? size - model.turned : model.head_dim > 0 ? i / model.head_dim * model.head_dim : 0;
   const std::int64_t at = i - first;
@@ -271,7 +271,7 @@ std::int64_t index_of_theirs(const HuggingFaceModel& model, std::int64_t size, s
   return first + at % 2 * (model.turned / 2) + at / 2;
 }
 
-// The same, one part for each index of a dim.
+// The part with that dim reordered, as one part for each index of the dim.
 std::vector<Part> reordered(const HuggingFaceModel& model, const Part& part, std::size_t dim) {
   std::vector<Part> made;
   const std::int64_t size = part.block[dim].size();

@@ -1,4 +1,4 @@
-// What a model's tensors are called in Hugging Face's files and how they lie there, both ways, in one table a family.
+// The names and layouts of a model's tensors in Hugging Face's files, in one table per family that serves both directions.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace moesh::store {
 
-// A row of a family's table. Dims are letters: of ours one each, theirs are products of them, "hd,m" for a matrix whose
-// rows are all heads' dims. A capital letter is turned by the rotary embedding; N is all heads' dims as one.
-// 'e' is missing from theirs where each expert has a tensor of its own, '{}' in its name. '2' is where theirs
-// interleaves two of ours, or has them one after the other, of which `half` is one. '1' is a dim that ours lack.
+// A row of a family's table. Each dim of ours is a letter; theirs are products of letters, so that "hd,m" is a matrix whose rows
+// are the dims of all heads. A capital letter is rotated by the rotary embedding; N is the dims of all heads as one. 'e' is missing
+// from theirs if each expert has a tensor of its own, with '{}' in its name. With '2', theirs holds two of ours, interleaved ("f2")
+// or one after the other ("2f"), and `half` says which of the two this is. '1' is a dim that ours lacks.
 struct HuggingFaceRow {
-  std::string_view ours, our_dims;  // a path within a layer, or a whole one
+  std::string_view ours, our_dims;  // path within a layer, or a whole path
   std::string_view theirs, their_dims;
   int half = 0;
   bool is_query = false;
@@ -25,20 +25,20 @@ struct HuggingFaceRow {
 
 inline constexpr const char* kGlm = "deepseek without latent attention";
 
-// What of a model its tensors' places depend on.
+// The facts about a model that decide where its tensors are.
 struct HuggingFaceModel {
   std::string family;  // decoder_block, or kGlm
   std::int64_t layers = 0;
-  std::int64_t dense_layers = 0;  // those in a stack of their own before the others
+  std::int64_t dense_layers = 0;  // leading layers, which are a stack of their own
   bool tied_embedding = false;
-  std::int64_t turned = 0;   // dims of a head that turn
-  bool turned_last = false;  // the last ones of a capital dim, rather than the first
-  bool turns_pairs = false;  // the model turns neighbours
+  std::int64_t turned = 0;   // dims of a head that are rotated
+  bool turned_last = false;  // the last dims of a capital letter are rotated, rather than the first
+  bool turns_pairs = false;  // the model rotates neighbouring dims rather than halves
   double query_factor = 1;   // our query kernels are theirs times this
-  std::int64_t head_dim = 0;  // of dims that are several heads long; 0: there are none
+  std::int64_t head_dim = 0;  // for dims that are several heads long; 0: there are none
 };
 
-// Where a tensor of theirs is in one of ours, a layer alone.
+// Where a tensor of theirs lies in one of our single-layer tensors.
 struct HuggingFacePlace {
   const HuggingFaceRow* row = nullptr;
   std::string ours;
@@ -51,7 +51,7 @@ struct HuggingFaceTensor {
   std::vector<HuggingFacePlace> places;
 };
 
-// All tensors of a model, by their names; `ours`: by the name of each layer alone.
+// All tensors of a model, by their names. `ours`: the shapes of our single-layer tensors, by name.
 std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceModel& model,
                                                               const std::map<std::string, Shape>& ours);
 
@@ -59,13 +59,13 @@ std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceM
 std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFacePlace& place, std::byte* data,
                                 DType dtype, const std::vector<std::int64_t>& strides);
 
-// Tensors that files may have besides: tables that follow from the settings, layers that only guess tokens ahead, the
-// head of a tied model.
+// Tensors that files may have in addition: tables that follow from the settings, layers that only predict tokens further ahead, and
+// the head of a tied model.
 bool may_be_left_out(const HuggingFaceModel& model, const std::string& name);
 
-// In a folder whose model sees images too: what a tensor of its text is called where that is alone; none of other tensors.
+// In a folder whose model also sees images: the name that a tensor of the text model has in a text-only folder; none for other tensors.
 std::optional<std::string> name_in_text(std::string_view name);
-// And the part that one belongs to which makes something of images, "vision_tower".
+// The part of the model that a tensor for images belongs to, such as "vision_tower"; none for other tensors.
 std::optional<std::string> part_of_images(std::string_view name);
 
 }  // namespace moesh::store

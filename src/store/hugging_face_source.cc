@@ -17,7 +17,7 @@ bool share_something(const std::vector<Part>& a, const std::vector<Part>& b) {
   });
 }
 
-// Numbers of a query, which our model may have smaller than theirs.
+// The numbers of a query kernel, which our model may have smaller than theirs.
 Numbers scaled(const Numbers& from, const Shape& shape, double factor) {
   const Part source{whole_block(shape), from.dtype, from.data, from.strides};
   const auto room = std::make_shared<std::vector<float>>(static_cast<std::size_t>(elements(shape)));
@@ -27,7 +27,7 @@ Numbers scaled(const Numbers& from, const Shape& shape, double factor) {
   return {DType::float32, target.data, target.strides, room};
 }
 
-// One that holds what both do.
+// A type that holds the numbers of both.
 StoredType wider(StoredType a, StoredType b) {
   if (a == b) return a;
   const bool is_double = a.dtype == DType::float64 || b.dtype == DType::float64;

@@ -1,4 +1,4 @@
-// Takes the parameters of a model out of a Hugging Face folder, whatever layout and kind of stacks they are wanted in.
+// Reads the parameters of a model from a Hugging Face folder, into any layout and stacking of layers.
 #pragma once
 
 #include <functional>
@@ -15,15 +15,15 @@ namespace moesh::store {
 
 class HuggingFaceSource {
  public:
-  // Refuses weights that lack a tensor of the model's, have others besides, or of another shape, naming them.
+  // Refuses weights with missing, unknown or wrongly shaped tensors, and names them.
   HuggingFaceSource(const HuggingFaceModel& model, HuggingFaceWeights weights, const std::vector<ModelTensor>& ours);
 
-  // Fills parts of one of ours. What they need of the files is read, and no more.
+  // Fills parts of one of our tensors, and reads only what they need from the files.
   void fill(const std::string& ours, const std::vector<Part>& parts, backend::Workers& workers);
 
-  // That all of one of ours can be kept in as it is.
+  // The type that holds all numbers of one of our tensors exactly.
   DType dtype_of(const std::string& ours) const;
-  // That theirs are written in, for each layer of ours: the widest where those of a layer differ.
+  // The types in the files for one of our tensors, one per layer: the widest one if a layer has several.
   std::vector<StoredType> types_of(const std::string& ours) const;
 
   std::int64_t tensors() const { return static_cast<std::int64_t>(weights_.shapes().size()); }
@@ -40,14 +40,14 @@ class HuggingFaceSource {
   HuggingFaceModel model_;
   HuggingFaceWeights weights_;
   LayerNames layers_;
-  std::map<std::string, std::vector<Piece>> pieces_;  // of each of our layers alone
+  std::map<std::string, std::vector<Piece>> pieces_;  // by the name of each of our single-layer tensors
 };
 
-// A tensor of theirs put together from parts of ours, as float32 and row by row. `parts_of`: of a layer alone.
+// Puts a tensor of theirs together from parts of ours, as float32 and row-major. `parts_of`: the parts of a single-layer tensor.
 std::vector<float> as_theirs(const HuggingFaceModel& model, const HuggingFaceTensor& tensor,
                              const std::function<std::vector<Part>(const std::string& alone)>& parts_of);
 
-// The numbers of one dense row of elements times a factor; they are float32 or float64.
+// Multiplies an array of float32 or float64 numbers by a factor.
 void multiply(std::byte* data, std::int64_t count, DType dtype, double factor);
 
 }  // namespace moesh::store

@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::int64_t kMostHuggingFaceIndex = 256 << 20;
 constexpr std::string_view kScale = "_scale_inv", kBlocks = "_blocks", kScales = "_scales";
-constexpr std::int64_t kScaledBlock = 128;  // rows and columns that one scale of 8-bit numbers is for
-constexpr std::int64_t kBlock = 32;         // numbers that one scale of 4-bit numbers is for
+constexpr std::int64_t kScaledBlock = 128;  // rows and columns per scale of 8-bit numbers
+constexpr std::int64_t kBlock = 32;         // numbers per scale of 4-bit numbers
 constexpr std::int64_t kBlockBytes = kBlock / 2;
 
 bool is_there(const std::string& path) {
@@ -41,7 +41,8 @@ Numbers made_numbers(const Shape& shape, DType dtype) {
   return {dtype, whole.data, whole.strides, room};
 }
 
-// Of numbers whose exponent is all ones where they are not finite. Some at a time are looked at without a way out, which vectorises.
+// Whether none of the numbers has an exponent of all ones, as infinities and NaNs have. A group of numbers is checked at a time,
+// without leaving early, so that the loop vectorises.
 template <typename Bits>
 bool none_has(const StoredTensor& tensor, Bits exponent) {
   constexpr std::int64_t kTogether = 64;
@@ -142,7 +143,7 @@ void HuggingFaceWeights::open_sharded(const std::string& index) {
   }
 }
 
-// Scales and blocks are no tensors of their own.
+// Collects the shapes of the tensors. The scales and blocks of a quantised tensor are not tensors of their own.
 void HuggingFaceWeights::join_quantized() {
   for (const auto& [name, tensor] : stored_) {
     const bool is_scale = name.ends_with(kScale) && stored_.contains(name.substr(0, name.size() - kScale.size()));
@@ -153,7 +154,7 @@ void HuggingFaceWeights::join_quantized() {
       shapes_.emplace(name, tensor->shape);
       continue;
     }
-    // [experts, out, blocks, bytes], and what is computed with is [experts, in, out].
+    // Stored as [experts, out, blocks, bytes], but computed with as [experts, in, out].
     const std::string whole = name.substr(0, name.size() - kBlocks.size());
     const Shape& shape = tensor->shape;
     const StoredTensor* scales = find(whole + std::string(kScales));
@@ -186,7 +187,7 @@ Numbers HuggingFaceWeights::read_encoded(const StoredTensor& tensor) const {
   return made;
 }
 
-// Each 128 rows and columns have a scale.
+// Each block of 128 rows and columns has a scale.
 Numbers HuggingFaceWeights::read_scaled(const std::string& name, const StoredTensor& tensor) const {
   const StoredTensor* scales = find(name + std::string(kScale));
   const bool fits = scales != nullptr && tensor.shape.size() == 2 && is_floating(scales->type.dtype) &&
@@ -209,7 +210,7 @@ Numbers HuggingFaceWeights::read_scaled(const std::string& name, const StoredTen
   return made;
 }
 
-// Two 4-bit numbers a byte, the lower one first; with a power of two as scale bfloat16 holds them as they are.
+// Two 4-bit numbers per byte, the lower one first. As their scale is a power of two, bfloat16 holds them exactly.
 Numbers HuggingFaceWeights::read_blocks(const std::string& name) const {
   const StoredTensor& blocks = *find(name + std::string(kBlocks));
   const StoredTensor& scales = *find(name + std::string(kScales));

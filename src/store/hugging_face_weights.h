@@ -1,4 +1,4 @@
-// The weights of a Hugging Face folder: one safetensors file, or several behind an index. Read tensor by tensor.
+// The weights of a Hugging Face folder: one safetensors file, or several with an index. They are read tensor by tensor.
 #pragma once
 
 #include <map>
@@ -11,15 +11,15 @@
 
 namespace moesh::store {
 
-// The numbers of a tensor: in the file where they are plain, else read into memory of their own.
+// The numbers of a tensor: in the mapped file if they are plain, else decoded into memory of their own.
 struct Numbers {
   DType dtype = DType::float32;
-  std::byte* data = nullptr;          // not to be written to
+  std::byte* data = nullptr;          // read-only
   std::vector<std::int64_t> strides;  // in bytes, of each dim
   std::shared_ptr<void> room;
 };
 
-// Tensors that make something of images, which nothing is read of.
+// Tensors for images, which are not read.
 struct LeftOut {
   std::set<std::string> parts;  // "vision_tower"
   std::int64_t tensors = 0, bytes = 0;
@@ -30,18 +30,18 @@ enum class HuggingFaceKind { text, text_and_images };
 
 class HuggingFaceWeights {
  public:
-  // Opens all files. Refuses an index that does not tell what is in them. Tensors of text are called as where it is alone.
+  // Opens all files. Refuses an index that does not match them. Tensors of the text model have their names in a text-only folder.
   explicit HuggingFaceWeights(std::string folder, HuggingFaceKind kind = HuggingFaceKind::text);
 
   const LeftOut& left_out() const { return left_out_; }
 
-  // Of each tensor, in the form that it is computed in: scales and blocks are a part of what they belong to.
+  // The shape of each tensor in the form that it is computed with; scales and blocks count as part of their tensor.
   const std::map<std::string, Shape>& shapes() const { return shapes_; }
   // Refuses numbers that are not finite.
   Numbers read(const std::string& tensor) const;
-  // Lets the machine take back what was read of it.
+  // Lets the system reclaim the memory of a tensor that has been read.
   void forget(const std::string& tensor) const;
-  StoredType type(const std::string& tensor) const;  // that it is written in; where it is quantised, that it is read in
+  StoredType type(const std::string& tensor) const;  // type in the file or, for a quantised tensor, the type it is read as
 
   const std::string& folder() const { return folder_; }
 
@@ -57,7 +57,7 @@ class HuggingFaceWeights {
 
   std::string folder_;
   std::vector<TensorFile> files_;
-  std::map<std::string, const StoredTensor*> stored_;  // by the names in the files
+  std::map<std::string, const StoredTensor*> stored_;  // by their names in the files, or in a text-only folder
   LeftOut left_out_;
   std::map<std::string, Shape> shapes_;
 };

@@ -12,11 +12,11 @@
 namespace moesh::store {
 namespace {
 
-constexpr std::int64_t kAlignment = 8;  // of where the data begin
+constexpr std::int64_t kAlignment = 8;  // of the first tensor's data
 
 std::int64_t bytes_of(const WrittenTensor& tensor) { return elements(tensor.shape) * size_of(tensor.type); }
 
-// Where one file ends and the next begins.
+// For each file, the index of the first tensor after it.
 std::vector<std::size_t> ends_of_shards(const std::vector<WrittenTensor>& tensors, std::int64_t most) {
   std::vector<std::size_t> ends;
   std::int64_t bytes = 0;

@@ -1,4 +1,4 @@
-// Writes the weights of a Hugging Face folder: one safetensors file, or several behind an index, tensor by tensor.
+// Writes the weights of a Hugging Face folder tensor by tensor: one safetensors file, or several with an index.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct WrittenTensor {
   Shape shape;
 };
 
-inline constexpr std::int64_t kMostOfShard = std::int64_t{5} << 30;  // bytes of a file, unless one tensor has more
+inline constexpr std::int64_t kMostOfShard = std::int64_t{5} << 30;  // bytes per file, unless a single tensor has more
 
-// `numbers`: brings those of a tensor, row by row; they are read before it is called again.
+// `numbers`: returns the data of a tensor, row-major; they are written before the next call.
 void write_weights(const std::string& folder, const std::vector<WrittenTensor>& tensors,
                    const std::function<const std::byte*(std::size_t tensor)>& numbers,
                    std::int64_t most_of_shard = kMostOfShard);

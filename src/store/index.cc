@@ -19,7 +19,7 @@ constexpr std::string_view kHashKey = ",\n\"hash\":\"";
 constexpr std::string_view kEnd = "\"}\n";
 constexpr std::size_t kHashDigits = 16;
 constexpr std::int64_t kMostIndexDims = 16;
-constexpr std::size_t kMostCompared = 2048;  // pieces of a tensor, each with each
+constexpr std::size_t kMostCompared = 2048;  // at most this many pieces of a tensor are checked pairwise for overlap
 
 void write(JsonWriter& json, const Piece& piece) {
   json.begin_object().key("file").value(static_cast<std::int64_t>(piece.file)).key("offset").value(piece.offset);
@@ -42,7 +42,7 @@ void write_from(JsonWriter& json, const std::vector<StoredType>& from) {
   json.end_array();
 }
 
-// Reads what a hash says that we wrote. A rule that does not hold is still refused: the hash is no secret.
+// Reads an index that moesh wrote, as its hash says. Contents that break a rule are refused all the same: anybody can compute the hash.
 class Reader {
  public:
   Reader(const std::string& where, Extent extent) : where_(where), extent_(extent) {}

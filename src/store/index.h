@@ -1,4 +1,4 @@
-// What a checkpoint says of itself: index.json, which is written last. A folder without it is no checkpoint.
+// The index of a checkpoint, index.json, which is written last: a folder without it is no checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@
 
 namespace moesh::store {
 
-// What to do about a checkpoint that is damaged.
+// Advice in messages about damaged checkpoints.
 inline constexpr const char* kTakeAnother = "take another checkpoint of the run";
 
 // A block of a tensor in a file.
 struct Piece {
-  std::size_t file = 0;      // of Index::files
-  std::int64_t offset = 0;   // of its first byte there
+  std::size_t file = 0;      // index into Index::files
+  std::int64_t offset = 0;   // of its first byte in the file
   Block block;
-  std::vector<std::uint64_t> hashes;  // of each of its Chunks
+  std::vector<std::uint64_t> hashes;  // one per chunk, see Chunks
 };
 
 struct Tensor {
   DType dtype = DType::float32;
   Shape shape;
-  int layers_dim = -1;  // where the layers of a stack stand; none where it is of one layer
-  std::string spec;     // how it lay when it was saved, in words
+  int layers_dim = -1;  // dim in which the layers of a stack stand; -1 for a single layer
+  std::string spec;     // its layout when it was saved, as text
   std::vector<Piece> pieces;
-  // That its numbers were written in where they were brought from, one for each layer or for all; none where they are as they were.
+  // The types that its numbers had in their source, one per layer or one for all layers; empty if the type has not changed.
   std::vector<StoredType> from = {};
 
-  StoredType type_of(std::int64_t layer) const;  // that its numbers need, as far as that is known
+  StoredType type_of(std::int64_t layer) const;  // the type that its numbers need, as far as known
 };
 
 // A safetensors file: a header, then pieces one after the other.
@@ -47,21 +47,21 @@ struct File {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;  // keys that were given, with their values as text
 
-// What a run has to know to go on, and what a person asks.
+// What a run has to know to resume, and what users want to know about it.
 struct About {
   std::string moesh;       // the version that wrote it
   std::string date;
-  std::int64_t step = 0;   // the last that was done
-  std::int64_t rows = 0;   // of the data that were used until then
+  std::int64_t step = 0;   // last step that was done
+  std::int64_t rows = 0;   // rows of data that were used until then
   std::string optimizer;   // opt_type
   std::int64_t parameters = 0;
   std::vector<std::pair<std::string, std::int64_t>> mesh;
   Settings settings;
-  std::string place = {};  // of the next row in the data, where its number does not tell
+  std::string place = {};  // where the next row is in the data, if its number does not tell
 };
-void write(JsonWriter& json, const About& about);  // its members, into an object that is begun
+void write(JsonWriter& json, const About& about);  // writes its members into an object that is already open
 
-// A key that two runs were given otherwise; "-" where it was not given.
+// A key whose values in two runs differ; "-" stands for a key that was not given.
 struct ChangedSetting {
   std::string key, before, after;
 };
@@ -72,14 +72,14 @@ struct Index {
   std::vector<File> files;
   std::map<std::string, Tensor> tensors;
 
-  std::int64_t bytes() const;  // of all files
+  std::int64_t bytes() const;  // size of all files
 };
 
 std::string to_json(const Index& index);
-// Text of an index with the hash by which it is known to be as it was written.
+// Appends a hash to the text of an index, by which changes to the text are noticed.
 std::string sealed(std::string_view body);
-// Refuses what is damaged, contradicts itself or was written by a later version. `where`: the file, for messages. Where several processes
-// write, each says what is its part first.
+// Refuses an index that is damaged, contradicts itself or has another format version. `where`: the file, for messages. If several
+// processes write a checkpoint, each of them first writes the index of its own part.
 enum class Extent { whole, part };
 Index parse_index(std::string_view text, const std::string& where, Extent extent = Extent::whole);
 

@@ -10,7 +10,7 @@
 namespace moesh::store {
 namespace {
 
-// "mu/decoder/layers/layers_1/x": group "mu/decoder/layers", turn 1, rest "/x". Without turns -1.
+// For "mu/decoder/layers/layers_1/x": group "mu/decoder/layers", turn 1, rest "/x". A name without a turn has -1.
 struct Path {
   enum class Turn { numbered, within, last, left };  // left: after the last whole cycle
   std::string group;
@@ -21,7 +21,7 @@ struct Path {
 
 constexpr std::string_view kCycles = "/scanned_blocks", kLeft = "/layers_remainder", kWithin = "/local_layers/", kLast = "/global_layer/";
 
-// Of cycles whose layers but the last are a stack within.
+// The path of a tensor in cycles whose layers, all but the last, are an inner stack.
 Path nested_path(Path path) {
   const bool is_left = path.group.ends_with(kLeft), is_last = path.rest.starts_with(kLast);
   path.kind = is_left ? Path::Turn::left : is_last ? Path::Turn::last : Path::Turn::within;
@@ -74,7 +74,7 @@ std::int64_t LayerNames::layers_in_cycles(const std::string& group) const {
   return cycles == cycles_in_.end() ? 0 : cycles->second * cycles_.at(group);
 }
 
-// Of the layers that are left after the last whole cycle of "layers", which are in "layers_remainder".
+// The name of one of the layers after the last whole cycle of "layers"; those are in "layers_remainder".
 std::optional<std::string> LayerNames::name_of_rest(const std::string& group, std::int64_t turn, const std::string& rest) const {
   constexpr std::string_view kRest = "_remainder";
   if (turn < 0 || !group.ends_with(kRest)) return std::nullopt;

@@ -1,4 +1,4 @@
-// The tensors of a model, each of one layer or of a stack of them, and what they are called layer by layer.
+// The tensors of a model, each of a single layer or a stack of layers, and the names of their layers one by one.
 #pragma once
 
 #include <map>
@@ -13,11 +13,11 @@ namespace moesh::store {
 struct ModelTensor {
   std::string name;
   Shape shape;
-  int layers_dim = -1;  // where the layers of a stack stand
+  int layers_dim = -1;  // dim in which the layers of a stack stand
 };
 
 LayerNames layer_names(const std::vector<ModelTensor>& tensors);
-// Of each layer by what it is called alone.
+// The shape of each layer, by the name of the single layer.
 std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensors);
 Shape layer_shape(const ModelTensor& tensor);
 

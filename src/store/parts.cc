@@ -22,7 +22,7 @@ void copy_each(const std::byte* from, std::int64_t from_stride, std::byte* to, s
   for (std::int64_t i = 0; i < count; ++i) copy_bytes(to + i * to_stride, from + i * from_stride, sizeof(Element));
 }
 
-// One row of elements; strides in bytes.
+// Copies one row of elements; strides are in bytes.
 void copy_row(const std::byte* from, std::int64_t from_stride, DType from_dtype, std::byte* to, std::int64_t to_stride, DType to_dtype,
               std::int64_t count) {
   const std::int64_t size = size_of(from_dtype);
@@ -75,7 +75,7 @@ std::int64_t elements_of(const Block& block) { return elements(sharding::shape_o
 Block share_of(Block block, std::int64_t index, std::int64_t count) {
   const auto longest = std::max_element(block.begin(), block.end(), [](const Range& a, const Range& b) { return a.size() < b.size(); });
   if (longest == block.end()) {
-    if (index > 0) block = {{0, 0}};  // a number cannot be cut: the first has it
+    if (index > 0) block = {{0, 0}};  // a scalar cannot be cut: the first share has it
     return block;
   }
   const Range all = *longest;

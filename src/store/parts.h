@@ -12,13 +12,13 @@
 
 namespace moesh::store {
 
-using Block = std::vector<sharding::Range>;  // of each dim of a tensor
+using Block = std::vector<sharding::Range>;  // the range of each dim of a tensor
 
 Block whole_block(const Shape& shape);
 std::int64_t elements_of(const Block& block);
 std::optional<Block> shared_block(const Block& a, const Block& b);
 
-// One of `count` shares of a block, cut along its longest dim; all together they are the block.
+// One of `count` shares of a block, which is cut along its longest dim; all shares together are the block.
 Block share_of(Block block, std::int64_t index, std::int64_t count);
 
 // A part of a tensor in memory.
@@ -29,35 +29,35 @@ struct Part {
   std::vector<std::int64_t> strides;  // in bytes, of each dim
 };
 
-// Row by row, without gaps.
+// Row-major, without gaps.
 Part dense_part(Block block, DType dtype, std::byte* data);
 
-// Where the bytes of a block lie one after the other in a part; null where they do not.
+// The address of a block's bytes if they are contiguous in a part, else null.
 const std::byte* dense_in(const Part& part, const Block& block);
 
-// Copies what two parts of a tensor share and returns how many elements that was. Numbers are rounded where the types differ.
+// Copies what two parts of a tensor share, and returns the number of elements. Numbers are rounded if the types differ.
 std::int64_t copy_shared(const Part& from, const Part& to);
 
-// The bytes of a dense block, cut into blocks that are dense as well: what is hashed, written and read at once.
+// Cuts the bytes of a dense block into blocks that are dense as well: the units that are hashed, written and read.
 class Chunks {
  public:
-  static constexpr std::int64_t kMost = 4 << 20;      // bytes of a chunk
-  static constexpr std::int64_t kInCache = 256 << 10;  // of the blocks by which a chunk is gone through
+  static constexpr std::int64_t kMost = 4 << 20;      // bytes per chunk
+  static constexpr std::int64_t kInCache = 256 << 10;  // bytes per block when a chunk is processed block by block, to stay in the cache
 
   Chunks(Block block, DType dtype, std::int64_t most = kMost);
 
   std::int64_t count() const { return outer_ * per_outer_; }
   Block block(std::int64_t chunk) const;
-  std::int64_t offset(std::int64_t chunk) const;  // in the block's bytes
+  std::int64_t offset(std::int64_t chunk) const;  // in bytes from the start of the block
   std::int64_t bytes(std::int64_t chunk) const;
 
  private:
-  sharding::Range rows(std::int64_t chunk) const;  // of the dim that is cut, from 0 on
+  sharding::Range rows(std::int64_t chunk) const;  // of the dim that is cut, counted from 0
 
   Block block_;
-  std::size_t dim_ = 0;          // is cut; those before it go by one index at a time, those behind it are whole
-  std::int64_t row_bytes_ = 0;   // of an index of it
-  std::int64_t rows_ = 1;        // of a chunk
+  std::size_t dim_ = 0;          // the dim that is cut; earlier dims are cut into single indices, later ones stay whole
+  std::int64_t row_bytes_ = 0;   // per index of the cut dim
+  std::int64_t rows_ = 1;        // indices of the cut dim per chunk
   std::int64_t outer_ = 1;
   std::int64_t per_outer_ = 1;
 };

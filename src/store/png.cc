@@ -38,7 +38,7 @@ std::string png_of(std::span<const std::uint8_t> shades, std::int64_t width) {
   constexpr std::string_view kEightBitsOfGrey{"\x08\0\0\0\0", 5};
   std::string rows;
   for (std::size_t line = 0; line < lines; ++line) {
-    rows += '\0';  // as it is, not as a difference to others
+    rows += '\0';  // filter type 0: the line follows unchanged
     rows.append(reinterpret_cast<const char*>(shades.data() + line * columns), columns);
   }
   const std::string header = big_endian(static_cast<std::uint32_t>(columns)) + big_endian(static_cast<std::uint32_t>(lines));

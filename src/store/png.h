@@ -1,4 +1,4 @@
-// Pictures in shades of grey as PNG files have them.
+// Encodes pictures in shades of grey as PNG files.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace moesh::store {
 
-// Line by line, 0 black and 255 white.
+// Row-major; 0 is black and 255 is white.
 std::string png_of(std::span<const std::uint8_t> shades, std::int64_t width);
 
 }  // namespace moesh::store

@@ -1,4 +1,4 @@
-// Messages in the wire format of Protocol Buffers, as far as event files need it: written, never read.
+// Writes messages in the wire format of Protocol Buffers, as far as event files need it. There is no reader.
 #pragma once
 
 #include <bit>

@@ -24,8 +24,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint64_t kMostHeader = 32u << 20;  // a tensor takes about a hundred bytes
-constexpr int kMostDepth = 4;  // a level costs many times its two bytes
+constexpr std::uint64_t kMostHeader = 32u << 20;  // a tensor's entry takes about a hundred bytes
+constexpr int kMostDepth = 4;  // a level of nesting costs much more memory than its two bytes
 constexpr std::size_t kMostDims = 32;
 
 struct Word {
@@ -204,7 +204,7 @@ std::string SafetensorsHeader::text(std::int64_t alignment) {
 }
 
 TensorFile read_safetensors(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is no reason to wait
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait on a pipe
   if (file < 0) refuse("the file cannot be opened", path, "check the path");
   struct stat status {};
   const bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);

@@ -1,4 +1,4 @@
-// Safetensors files: named dense tensors behind a JSON header. Read with every bound checked.
+// Safetensors files: a JSON header, then named dense tensors. Every bound is checked when a file is read.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct TensorFile {
   std::map<std::string, StoredTensor> tensors;
   std::shared_ptr<const void> mapping;
 
-  const StoredTensor& at(const std::string& name) const;  // refuses an absent one, naming near ones
+  const StoredTensor& at(const std::string& name) const;  // refuses an absent one, and names similar ones
   bool has(const std::string& name) const { return tensors.contains(name); }
 
   std::string path;
@@ -38,14 +38,14 @@ struct TensorFile {
 
 std::string_view safetensors_name(StoredType type);  // "F32" for float32
 
-// The header of a file that is written: tensors lie one after the other in the order they are added.
+// The header of a file that is written: tensors are laid out one after the other, in the order in which they are added.
 class SafetensorsHeader {
  public:
   SafetensorsHeader() { json_.begin_object(); }
-  void add_format(std::string_view format);  // what other libraries ask for; before any tensor
+  void add_format(std::string_view format);  // metadata that other libraries expect; call it before adding a tensor
   void add(const std::string& name, StoredType type, const Shape& shape);
-  std::int64_t bytes() const { return end_; }  // of all tensors
-  // With its own length before it, and spaces until a multiple of `alignment`, where the first tensor begins.
+  std::int64_t bytes() const { return end_; }  // size of all tensors
+  // The header's length and the header, padded with spaces so that the first tensor begins at a multiple of `alignment`.
   std::string text(std::int64_t alignment);
 
  private:

@@ -20,10 +20,10 @@
 namespace moesh::store {
 namespace {
 
-constexpr std::int64_t kHeaderAlignment = 64;  // of where the data begin
+constexpr std::int64_t kHeaderAlignment = 64;  // of the first tensor's data
 constexpr const char* kElsewhere = "choose base_output_directory elsewhere";
 
-// A piece's name in a file: the tensor's own for all of it, else with the part of each dim, "w[0:8,4:8]".
+// A piece's name in a file: the tensor's own name for all of it, else with the range of each dim, "w[0:8,4:8]".
 std::string piece_name(const Held& held, const Block& block) {
   if (elements_of(block) == elements(held.tensor.shape)) return held.name;
   std::string parts;
@@ -34,12 +34,12 @@ std::string piece_name(const Held& held, const Block& block) {
 std::string part_path(const std::string& folder, int process) { return fmt::format("{}.part/part-{:05}.json", folder, process); }
 std::string failure_path(const std::string& folder, int process) { return fmt::format("{}.part/failed-{:05}", folder, process); }
 
-// By the folder that all processes share: the first one looks there.
+// Reports a failure through a file in the folder that all processes share, where the first process looks for it.
 void tell_failure(const std::string& folder, int process, const std::string& what) {
   try {
     replace_file(failure_path(folder, process), what, "");
   } catch (const Error&) {
-    // The first process gives this one up after its time.
+    // The first process gives this one up after its timeout.
   }
 }
 
@@ -86,7 +86,7 @@ void Saving::run() {
   } catch (const std::exception& caught) {
     error = caught.what();
     std::error_code ignored;
-    // The first process takes the folder away, once it knows that another one has failed.
+    // The first process removes the folder, once it knows that another one has failed.
     if (share_.self == 0) std::filesystem::remove_all(folder_ + ".part", ignored);
     else tell_failure(folder_, share_.self, error);
   }
@@ -98,7 +98,7 @@ void Saving::run() {
   changed_.notify_all();
 }
 
-// Where each piece will lie in the file, and the file's header.
+// Determines where each piece will lie in the file, and returns the file's header.
 std::string Saving::lay_out() {
   SafetensorsHeader header;
   for (const Held& held : tensors_) {
@@ -123,7 +123,7 @@ std::uint64_t Saving::write_chunk(const Held& held, const Block& chunk, int file
   return hasher.hash();
 }
 
-// The bytes of a block one after the other: where they lie, or where they are brought together.
+// The bytes of a block as one contiguous range: in place if they are contiguous there, else as a copy.
 const std::byte* Saving::gathered(const Held& held, const Block& block) {
   for (const Part& part : held.parts) {
     if (const std::byte* there = dense_in(part, block)) return there;
@@ -149,7 +149,7 @@ void Saving::write_tensor(Held& held, int file, std::int64_t& offset) {
   index_.tensors.emplace(held.name, std::move(tensor));
 }
 
-// A folder of the same name makes way.
+// Renames the finished folder. A folder that has the name already is removed afterwards.
 void Saving::give_name() const {
   const std::string part = folder_ + ".part", old = folder_ + ".old";
   sync_folder(part);
@@ -161,7 +161,7 @@ void Saving::give_name() const {
   if (is_there) remove_folder(old);
 }
 
-// The first process waits for the others, and says where their pieces are too.
+// The first process waits for the others, and adds their pieces to the index.
 void Saving::join_others() {
   const auto begin = Clock::now();
   for (int other = 1; other < share_.count; ++other) {
@@ -178,7 +178,7 @@ void Saving::join_others() {
     const std::size_t files = index_.files.size();
     index_.files.insert(index_.files.end(), theirs.files.begin(), theirs.files.end());
     for (auto& [name, tensor] : theirs.tensors) {
-      std::vector<Piece>& ours = index_.tensors.at(name).pieces;  // all processes tell of all tensors
+      std::vector<Piece>& ours = index_.tensors.at(name).pieces;  // every process lists all tensors
       for (Piece& piece : tensor.pieces) {
         piece.file += files;
         ours.push_back(std::move(piece));

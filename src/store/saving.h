@@ -1,4 +1,4 @@
-// A checkpoint on its way to the disk. A thread of its own reads what it holds and writes it, while others go on to read the same.
+// Saves a checkpoint in the background: a thread reads the tensors and writes them, while other threads may read them too.
 #pragma once
 
 #include <condition_variable>
@@ -16,40 +16,40 @@
 
 namespace moesh::store {
 
-// A tensor in memory that a checkpoint is to have.
+// A tensor in memory that goes into a checkpoint.
 struct Held {
   std::string name;
   Tensor tensor;             // without pieces
   std::vector<Part> parts;   // where it lies
-  std::vector<Block> pieces; // what this process writes of it; `parts` have all of that
-  // Brings a piece into memory when it is to be written, where it lies nowhere yet; it stays until the next is asked for.
+  std::vector<Block> pieces; // what this process writes of it; `parts` contain all of that
+  // Brings a piece into memory when it is about to be written, for a tensor that is not in memory; valid until the next call.
   std::function<Part(const Block& piece)> bring = {};
 };
 
-// Which of several processes writes, each the pieces that are its own.
+// Which of several processes this is; each of them writes its own pieces.
 struct Share {
   int self = 0, count = 1;
-  double timeout = 600;  // seconds after which the first gives up one that does not come to its end
+  double timeout = 600;  // seconds after which the first process gives up one that does not finish
 };
 
-// Makes the folder that all processes write into; of several, the first one does so before the others begin.
+// Makes the folder that all processes write into. If there are several, the first one does so before the others begin.
 void make_part_folder(const std::string& folder);
 
 class Saving {
  public:
-  // Writes into FOLDER.part, which takes the name FOLDER when all of it is on the disk; one that was there before is gone then.
+  // Writes into FOLDER.part, which is renamed to FOLDER when all of it is on the disk; an earlier FOLDER is then removed.
   Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share = {});
   ~Saving();  // waits for the end
   Saving(const Saving&) = delete;
   Saving& operator=(const Saving&) = delete;
 
-  // Until the thread has read the tensor, and for good when it has failed: then it may be changed.
+  // Waits until the thread has read the tensor or has failed: after that the tensor may be changed.
   void wait_for(std::string_view tensor);
   void wait();
   bool is_done() const;
 
-  // When it is done.
-  const std::string& error() const { return error_; }  // none: the checkpoint is there
+  // Valid once it is done.
+  const std::string& error() const { return error_; }  // empty: the checkpoint is complete
   std::int64_t bytes() const { return bytes_; }
   double seconds() const { return seconds_; }
   const std::string& folder() const { return folder_; }
@@ -70,7 +70,7 @@ class Saving {
   Share share_;
   Index index_;
   std::vector<Held> tensors_;
-  std::vector<std::byte> room_;  // of a block
+  std::vector<std::byte> room_;  // buffer for one block
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, bool, std::less<>> is_read_;
@@ -78,7 +78,7 @@ class Saving {
   std::string error_;
   std::int64_t bytes_ = 0;
   double seconds_ = 0;
-  std::thread thread_;  // the last: it starts when all others are there
+  std::thread thread_;  // the last member: the thread starts when all others exist
 };
 
 }  // namespace moesh::store

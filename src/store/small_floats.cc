@@ -20,8 +20,8 @@ std::uint16_t to_float16(float value) {
   const auto word = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((word >> 16) & 0x8000u);
   const float size = std::fabs(value);
-  constexpr float kOverflows = 65520;  // half way from the largest to the next
-  constexpr float kSmallest = 0x1p-14f;  // of those with an exponent of their own
+  constexpr float kOverflows = 65520;  // half way from the largest finite number to the next
+  constexpr float kSmallest = 0x1p-14f;  // the smallest normal number
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00u);
   if (size >= kOverflows) return static_cast<std::uint16_t>(sign | 0x7C00u);
   if (size < kSmallest) return static_cast<std::uint16_t>(sign | static_cast<std::uint16_t>(std::nearbyint(std::ldexp(size, 24))));

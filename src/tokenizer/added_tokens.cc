@@ -41,7 +41,7 @@ std::size_t blanks_in_front(std::string_view text) {
   return at;
 }
 
-// Whether a word goes on across either end of a part.
+// Whether a character next to either end of a part is a letter of a word.
 bool is_within_word(const Regex& word, std::string_view text, std::size_t begin, std::size_t end) {
   Regex::Matcher matcher(word);
   const auto is_word = [&](std::size_t at) {

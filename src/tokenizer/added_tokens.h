@@ -1,4 +1,4 @@
-// Tokens that stand beside a model's own: found in a text before anything else is done to it.
+// Tokens besides a model's own, which are found in a text before anything else is done with it.
 #pragma once
 
 #include <map>
@@ -17,25 +17,25 @@ namespace moesh::tokenizer {
 
 struct AddedToken {
   std::string content;
-  std::string written;           // what is looked for and what decoders are given: the content, normalised if the text is
-  bool is_single_word;           // not within other letters
-  bool takes_left, takes_right;  // the blanks beside it belong to it
-  bool is_normalized;            // looked for in the normalised text
+  std::string written;           // what is searched for and what decoders are given: the content, normalised if the text is
+  bool is_single_word;           // not found within a longer word
+  bool takes_left, takes_right;  // includes the blanks on that side
+  bool is_normalized;            // searched for in the normalised text
   bool is_special;
 };
 
 class AddedTokens {
  public:
-  // `json`: the list "added_tokens". What the model has too keeps the model's id; others get those behind.
+  // `json`: the list "added_tokens". A token that the model has too keeps the model's id; the others get the ids after the model's.
   AddedTokens(const Json& json, const Vocabulary& model, const Normalizer& normalizer, const std::string& where);
 
-  void cut_plain(Cut& cut) const;       // those that are looked for in the text as it is
-  void cut_normalized(Cut& cut) const;  // the others
+  void cut_plain(Cut& cut) const;       // at tokens that are searched for in the text as it is
+  void cut_normalized(Cut& cut) const;  // at the others
 
   const AddedToken* find(std::int32_t id) const;
-  std::int32_t id(std::string_view content) const;  // kNone: there is no such one
+  std::int32_t id(std::string_view content) const;  // kNone: there is no such token
   bool is_special(std::string_view content) const;
-  std::int64_t end() const { return tokens_.empty() ? 0 : tokens_.rbegin()->first + 1; }  // above all ids
+  std::int64_t end() const { return tokens_.empty() ? 0 : tokens_.rbegin()->first + 1; }  // one more than the largest id
 
  private:
   void cut_at(const Trie& trie, Cut& cut) const;

@@ -15,18 +15,18 @@ namespace {
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
 constexpr std::uint32_t kEnd = 0xFFFFFFFF;
 constexpr CodePoint kAscii = 128;
-constexpr std::size_t kShortWord = 64;  // bytes, for which a look into its parts does not pay
+constexpr std::size_t kShortWord = 64;  // bytes, up to which it does not pay to look for parts
 
 std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
 }
 
-// A pair that may be merged, by the place of its left one.
+// A pair that may be merged, by the index of its left symbol.
 struct Candidate {
   Merge merge;
   std::uint32_t place;
 };
-// The earliest merge first, of equal ones the leftmost.
+// The earliest merge comes first, and the leftmost of equal ones.
 bool is_later(const Candidate& a, const Candidate& b) {
   return std::pair(a.merge.rank, a.place) > std::pair(b.merge.rank, b.place);
 }
@@ -69,9 +69,9 @@ void MergeTable::set(std::int32_t left, std::int32_t right, Merge merge) {
   }
 }
 
-// A token of a word that others may be merged with.
+// A token of a word, which may be merged with its neighbours.
 struct Bpe::Symbol {
-  std::int32_t id;  // none: merged into the one before
+  std::int32_t id;  // kNone: merged into the symbol before it
   std::uint32_t begin, end;
   std::uint32_t before, next;
 };
@@ -94,7 +94,7 @@ Bpe::Bpe(const Json& json, const std::string& where)
   note_neighbours();
 }
 
-// Tokens of all kinds count, as a word that is a token may be taken whole.
+// All tokens count, even those that no merge makes, as a word that is a token may be taken as a whole.
 void Bpe::note_neighbours() {
   for (std::int32_t id = 0; id < vocabulary_.end(); ++id) {
     const std::string& token = vocabulary_.token(id);
@@ -113,7 +113,7 @@ void Bpe::note_neighbours() {
   }
 }
 
-// Unknown ones may be fused, and the bytes of those that are no token may be merged.
+// Unknown characters may be fused, and the bytes of characters that are not tokens may be merged.
 bool Bpe::may_join(CodePoint left, CodePoint right) const {
   return neighbours_.contains(pair_of(left, right)) || !known_.contains(left) || !known_.contains(right);
 }
@@ -162,7 +162,7 @@ bool Bpe::add_bytes(std::string_view character, Bytes part, std::vector<Symbol>&
 std::vector<Bpe::Symbol> Bpe::symbols_of(std::string_view word) const {
   std::vector<Symbol> symbols;
   symbols.reserve(word.size());
-  std::optional<Symbol> unknown;  // that others may be fused with
+  std::optional<Symbol> unknown;  // the last unknown character, which others may be fused with
   const auto add_unknown = [&] {
     if (unknown) symbols.push_back(*unknown);
     unknown.reset();
@@ -214,7 +214,7 @@ void Bpe::merge_all(std::vector<Symbol>& symbols) const {
     Symbol& left = symbols[best.place];
     if (left.id == kNone || left.next == kEnd) continue;
     Symbol& right = symbols[left.next];
-    // Another merge may have taken one of the two since.
+    // Another merge may have taken one of the two in the meantime.
     const Merge* merge = merges_.find(left.id, right.id);
     if (merge == nullptr || merge->made != best.merge.made) continue;
     left.id = best.merge.made;

@@ -15,7 +15,7 @@
 
 namespace moesh::tokenizer {
 
-// What two tokens that stand beside each other become, and how early.
+// What two adjacent tokens are merged to, and how early.
 struct Merge {
   std::uint32_t rank;
   std::int32_t made;
@@ -25,7 +25,7 @@ class MergeTable {
  public:
   MergeTable();
 
-  // Null where the two are not merged.
+  // Null if the two are not merged.
   const Merge* find(std::int32_t left, std::int32_t right) const;
   void set(std::int32_t left, std::int32_t right, Merge merge);
 
@@ -47,7 +47,7 @@ class Bpe {
   void tokenize(std::string_view word, std::vector<Token>& tokens) const;
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
-  // Where the first part of the word ends that no token goes beyond: its parts have the tokens that it has.
+  // The end of the first part of the word, chosen so that no token crosses it: the parts together have the tokens of the word.
   std::size_t first_part(std::string_view word) const;
 
  private:
@@ -61,14 +61,14 @@ class Bpe {
 
   Vocabulary vocabulary_;
   MergeTable merges_;
-  std::string prefix_, suffix_;  // of a character that is not the first of its word, and of one that is the last
+  std::string prefix_, suffix_;  // added to a character that is not the first of its word, and to one that is the last
   std::string unknown_name_;
   std::int32_t unknown_ = kNone;
   bool fuses_unknown_, falls_back_to_bytes_, ignores_merges_;
   std::vector<std::int32_t> bytes_;               // the tokens "<0x00>" and so on
-  std::unordered_set<std::uint64_t> neighbours_;  // characters that stand beside each other in some token
-  std::unordered_set<CodePoint> known_;           // that are tokens
-  std::vector<bool> ascii_may_join_;              // the same of ASCII, by 128 * left + right
+  std::unordered_set<std::uint64_t> neighbours_;  // characters that are adjacent in some token
+  std::unordered_set<CodePoint> known_;           // characters that are tokens
+  std::vector<bool> ascii_may_join_;              // may_join() for ASCII, by 128 * left + right
 };
 
 }  // namespace moesh::tokenizer

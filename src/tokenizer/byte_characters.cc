@@ -7,7 +7,7 @@ namespace {
 
 constexpr CodePoint kFirstOther = 0x100;
 
-// Printable ones stand for themselves, the others in their order for characters from U+0100 on.
+// Printable bytes stand for themselves; the others are mapped, in order, to the characters from U+0100 on.
 constexpr bool stands_for_itself(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }

@@ -1,4 +1,4 @@
-// Tokens "<0x00>" to "<0xFF>", which stand for the bytes of characters that a vocabulary lacks.
+// The tokens "<0x00>" to "<0xFF>", which stand for the bytes of characters that a vocabulary does not have.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace moesh::tokenizer {
 
-// By byte; kNone where there is none.
+// Indexed by byte; kNone if there is no such token.
 std::vector<std::int32_t> byte_tokens(const Vocabulary& vocabulary);
 
-// The byte that such a token stands for; nothing of another token.
+// The byte that such a token stands for; nothing for another token.
 std::optional<unsigned char> byte_of_token(std::string_view token);
 
 }  // namespace moesh::tokenizer

@@ -1,4 +1,4 @@
-// Texts as their bytes: a token for each, and none besides.
+// Texts as their bytes: one token per byte, and no other tokens.
 #pragma once
 
 #include <memory>

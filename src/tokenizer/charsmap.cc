@@ -41,7 +41,7 @@ std::uint32_t number_at(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// A unit of the double array: the byte that leads to it, where its children are, and whether a value hangs there.
+// The fields of a unit of the double array: the byte that leads to it, where its children are, and whether it has a value.
 bool has_leaf(std::uint32_t unit) { return (unit >> 8 & 1) == 1; }
 std::uint32_t label(std::uint32_t unit) { return unit & (1u << 31 | 0xFF); }
 std::size_t offset(std::uint32_t unit) { return static_cast<std::size_t>(unit >> 10) << ((unit & 1u << 9) >> 6); }
@@ -69,7 +69,7 @@ std::optional<std::string_view> Charsmap::replacement(std::string_view character
     const std::uint32_t unit = units_[node];
     node ^= offset(unit);
     if (!has_leaf(unit)) continue;
-    // The first that fits counts, also where only a part of the character does.
+    // The first match counts, even if it covers only a part of the character.
     const std::size_t begin = node < units_.size() ? value(units_[node]) : replacements_.size() + 1;
     if (begin > replacements_.size()) return std::nullopt;
     const std::string_view rest = std::string_view(replacements_).substr(begin);

@@ -1,4 +1,4 @@
-// The map of characters that SentencePiece's models carry: a double array of what is replaced, and the replacements.
+// The map of characters in SentencePiece's models: a double array (a trie) of what is replaced, and the replacements.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ class Charsmap {
   // In base64, as tokenizer.json has it. A damaged one is refused with `where`.
   Charsmap(std::string_view base64, const std::string& where);
 
-  // What stands for the character; nothing where it stays.
+  // The replacement of a character; nothing if it stays.
   std::optional<std::string_view> replacement(std::string_view character) const;
 
  private:
   std::vector<std::uint32_t> units_;
-  std::string replacements_;  // each with a zero behind it
+  std::string replacements_;  // each followed by a zero byte
 };
 
 }  // namespace moesh::tokenizer

@@ -11,7 +11,7 @@ namespace moesh::tokenizer {
 
 struct Split {
   Bytes part;
-  std::int32_t token = kNone;  // an added token
+  std::int32_t token = kNone;  // the id of an added token
 };
 
 struct Cut {
@@ -19,7 +19,8 @@ struct Cut {
   std::vector<Split> splits;  // in order
 };
 
-// Rewrites what is no token: edit(text, part, revision) is called for each split, and what comes of it is its new part.
+// Rewrites the splits that are not tokens: edit(text, part, revision) is called for each, and what it adds to the revision is the split's
+// new part.
 template <typename Edit>
 void rewrite(Cut& cut, Edit edit) {
   Revision revision(cut.text);
@@ -34,8 +35,8 @@ void rewrite(Cut& cut, Edit edit) {
   cut.text = revision.take();
 }
 
-// Cuts what is no token further: divide(part, add) calls add(split) for the pieces of a split. Those without text are
-// left out.
+// Cuts the splits that are not tokens further: divide(part, add) calls add(split) for the pieces of a split. Pieces without text are left
+// out.
 template <typename Divide>
 void cut_further(Cut& cut, Divide divide) {
   std::vector<Split> pieces;

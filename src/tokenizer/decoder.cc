@@ -49,7 +49,7 @@ Tokens decoded_by(const JoinCharacters&, const Tokens& tokens) {
   return {repaired(bytes)};
 }
 
-// Bytes that make no text become one U+FFFD each.
+// Bytes that are not valid text become one U+FFFD each.
 void add_bytes(std::string& bytes, Tokens& to) {
   if (is_valid_utf8(bytes) && !bytes.empty())
     to.push_back(bytes);

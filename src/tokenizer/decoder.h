@@ -11,18 +11,18 @@
 
 namespace moesh::tokenizer {
 
-struct JoinCharacters {};  // the bytes that the characters of all tokens stand for
-struct JoinBytes {};       // tokens like "<0xE2>" that follow each other
+struct JoinCharacters {};  // to the bytes that the characters of all tokens stand for
+struct JoinBytes {};       // consecutive tokens like "<0xE2>"
 struct UnmarkSpaces {
   std::string mark;
   bool drops_first;
 };
 struct JoinPieces {
-  std::string prefix;  // of a token that goes on with a word
-  bool cleans_up;      // blanks before punctuation
+  std::string prefix;  // of a token that continues a word
+  bool cleans_up;      // removes blanks before punctuation
 };
 struct JoinWords {
-  std::string suffix;  // of a token that ends one
+  std::string suffix;  // of a token that ends a word
 };
 struct Fuse {};
 struct ReplaceIn {
@@ -31,7 +31,7 @@ struct ReplaceIn {
 };
 struct StripFrom {
   std::string character;
-  std::size_t front, back;  // at most so many
+  std::size_t front, back;  // at most this many are removed
 };
 
 using DecoderStep =
@@ -47,7 +47,7 @@ class Decoder {
  private:
   void add(const Json& json, const std::string& where);
 
-  bool joins_with_spaces_ = true;  // where nothing is said of decoding
+  bool joins_with_spaces_ = true;  // unless the file describes a decoder
   std::vector<DecoderStep> steps_;
 };
 

@@ -7,7 +7,7 @@
 
 namespace moesh::tokenizer {
 
-// `otherwise` where it is missing or null.
+// Returns `otherwise` if the member is missing or null.
 template <typename T>
 T member_or(const Json& json, const char* key, T otherwise, const std::string& where) {
   if (!json.is_object() || !json.contains(key) || json[key].is_null()) return otherwise;
@@ -24,7 +24,7 @@ inline const Json& list(const Json& json, const char* key, const std::string& wh
   return made;
 }
 
-// `what`: "pre_tokenizer".
+// `what`: such as "a pre_tokenizer".
 [[noreturn]] inline void refuse_type(const std::string& what, const std::string& type, const std::string& known,
                                      const std::string& where) {
   refuse(fmt::format("{} of type {} is not done", what, shorten(type, 60)), where, "one of " + known);

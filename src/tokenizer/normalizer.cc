@@ -39,7 +39,7 @@ bool set_ideographs_apart(CodePoint c, std::string& to) {
   return true;
 }
 
-// What the rules of neural machine translation drop, and what they take for a blank.
+// The rules of neural machine translation: which characters are dropped, and which become blanks.
 bool clean_as_nmt(CodePoint c, std::string& to) {
   const bool is_dropped = is_in(c, 1, 8) || c == 0x0B || is_in(c, 0x0E, 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
   const bool is_blank = c == 9 || c == 10 || c == 12 || c == 13 || c == 0x1680 || is_in(c, 0x200B, 0x200F) ||
@@ -49,7 +49,7 @@ bool clean_as_nmt(CodePoint c, std::string& to) {
 }
 
 void apply(const MapCharacters& step, const TracedText& text, Bytes part, Revision& to) {
-  std::uint32_t kept = part.begin;  // from here to the character stays
+  std::uint32_t kept = part.begin;  // the bytes from here to the current character stay
   std::string made;
   for (std::uint32_t at = part.begin; at < part.end;) {
     const Decoded c = code_point(text.text(), at);
@@ -65,7 +65,7 @@ void apply(const MapCharacters& step, const TracedText& text, Bytes part, Revisi
   to.keep({kept, part.end});
 }
 
-// Piece by piece, so that it is known what each came from.
+// Piece by piece, so that the origin of each piece is known.
 void apply(const UnicodeForm& form, const TracedText& text, Bytes part, Revision& to) {
   const std::string_view all = text.text();
   std::uint32_t kept = part.begin;
@@ -113,7 +113,7 @@ void apply(const ByteCharacters&, const TracedText& text, Bytes part, Revision& 
   write_as_characters(text, part, to);
 }
 
-// A character that people see as one is looked up as a whole if it is short, and else by its code points.
+// A grapheme is looked up as a whole if it is short. If it is long or not found, its code points are looked up.
 void apply(const Charsmap& map, const TracedText& text, Bytes part, Revision& to) {
   constexpr std::size_t kMostBytes = 6;
   const std::string_view all = text.text(part);

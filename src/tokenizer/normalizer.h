@@ -1,4 +1,4 @@
-// What is made of a text before it is cut into words: the steps under "normalizer" of a tokenizer.json.
+// Rewrites a text before it is cut into words: the steps under "normalizer" of a tokenizer.json.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@
 
 namespace moesh::tokenizer {
 
-// Each character becomes what a function makes of it; nothing: it stays.
+// Replaces characters by what a function makes of them.
 struct MapCharacters {
-  // Returns whether the character is another one now, and writes it.
+  // Returns false if the character stays; otherwise appends its replacement.
   bool (*change)(CodePoint c, std::string& to);
 };
 struct Strip {

@@ -1,4 +1,4 @@
-// What texts are cut at or have replaced: an expression, a string, or a kind of character.
+// What texts are cut at, or what is replaced in them: an expression, a string, or a kind of character.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ using Pattern = std::variant<Regex, std::string, CharacterTest>;
 // {"Regex": ...} or {"String": ...}.
 Pattern read_pattern(const Json& json, const std::string& where);
 
-// Finds a pattern in one text after the other.
+// Finds a pattern in one text after another.
 class Finder {
  public:
   explicit Finder(const Pattern& pattern);
@@ -28,7 +28,7 @@ class Finder {
     Bytes part;
     bool is_match;
   };
-  // All of the text in order, by what matched and what did not; good until the next call.
+  // The whole text in order, as parts that match and parts that do not; valid until the next call.
   const std::vector<Match>& find(std::string_view text);
 
  private:

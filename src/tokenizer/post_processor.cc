@@ -31,7 +31,7 @@ void PostProcessor::add(const Json& json, const std::string& where) {
   if (type == "Sequence") {
     for (const Json& one : list(json, "processors", where)) add(one, where);
   } else if (type == "ByteLevel") {
-    // It only moves offsets, to leave blanks out of words; here they are those of all that a token stands for.
+    // It only moves offsets, to leave blanks out of words; here offsets cover all that a token stands for.
   } else if (type == "TemplateProcessing") {
     add_template(json, where);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {

@@ -1,4 +1,4 @@
-// What stands around a text's tokens: the special tokens of "post_processor" of a tokenizer.json.
+// The special tokens around a text's tokens: "post_processor" of a tokenizer.json.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class PostProcessor {
   PostProcessor() = default;
   PostProcessor(const Json& json, const std::string& where);
 
-  // In order: the text, or tokens that are put there. Without special tokens only the texts count.
+  // In order: the text, or tokens that are put around it. Without special tokens only the texts count.
   struct Part {
     bool is_text;
     std::vector<std::int32_t> ids;

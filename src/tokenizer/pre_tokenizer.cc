@@ -35,7 +35,7 @@ Delimiters read_delimiters(const Json& json, const std::string& where) {
 
 using Matches = std::vector<Finder::Match>;
 
-// Those of one kind that follow each other are one.
+// Consecutive parts of one kind become one part.
 template <typename Add>
 void add_contiguous(const Matches& matches, Add add) {
   for (std::size_t i = 0; i < matches.size();) {
@@ -46,7 +46,7 @@ void add_contiguous(const Matches& matches, Add add) {
   }
 }
 
-// A match goes with what stands before it, but not with another match.
+// A match is joined to the part before it, but not to another match.
 template <typename Add>
 void add_merged_with_previous(const Matches& matches, Add add) {
   for (std::size_t i = 0; i < matches.size(); ++i) {

@@ -1,5 +1,4 @@
-// How a text is cut into words before a model makes tokens of each: the steps under "pre_tokenizer" of a
-// tokenizer.json.
+// Cuts a text into words, each of which a model then turns into tokens: the steps under "pre_tokenizer" of a tokenizer.json.
 #pragma once
 
 #include <string>
@@ -12,19 +11,19 @@
 
 namespace moesh::tokenizer {
 
-// What becomes of the parts that a pattern matches.
+// What happens to the parts that a pattern matches.
 enum class Delimiters { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 struct CutAt {
   Pattern pattern;
   Delimiters delimiters;
-  bool inverts = false;  // what does not match is the delimiter
+  bool inverts = false;  // the parts that do not match are the delimiters
 };
-struct PrefixSpace {};  // before what does not begin with one
+struct PrefixSpace {};  // puts a space before a split that does not begin with one
 enum class Scheme { never, first, always };
 struct MarkSpaces {
-  std::string mark;  // instead of each
-  Scheme scheme;     // where one is also put in front
+  std::string mark;  // replaces each space
+  Scheme scheme;     // in front of which splits a mark is added too
 };
 struct AsByteCharacters {};
 struct FixedLength {
@@ -39,7 +38,7 @@ class PreTokenizer {
   PreTokenizer(const Json& json, const std::string& where);
 
   void run(Cut& cut) const;
-  // Whether it must be known where in the text a split began.
+  // Whether some step needs to know where in the text a split began.
   bool needs_origins() const;
 
  private:
@@ -50,7 +49,7 @@ class PreTokenizer {
   std::vector<PreTokenizerStep> steps_;
 };
 
-// "prepend_scheme" and what older files have in its place; also of decoders.
+// Reads "prepend_scheme", or the key that older files have in its place; for decoders too.
 Scheme read_scheme(const Json& json, const std::string& where);
 
 }  // namespace moesh::tokenizer

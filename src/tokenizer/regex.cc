@@ -13,8 +13,7 @@ namespace moesh::tokenizer {
 namespace {
 
 constexpr std::size_t kStackBytes = 64 << 10, kMostStackBytes = 64 << 20;
-// Matching a text of a tokenizer takes a few steps a byte; an expression that tries every way takes more than there is
-// time for.
+// Matching a tokenizer's text takes a few steps per byte; an expression that tries every way takes more than there is time for.
 constexpr std::size_t kLeastSteps = 10'000'000, kStepsPerByte = 16;
 
 std::string words_of(int error) {
@@ -40,7 +39,7 @@ Regex::Regex(const std::string& pattern, const std::string& where) : where_(wher
   if (code == nullptr)
     refuse(fmt::format("not a regular expression: '{}': {}", shorten(pattern, 120), words_of(error)), where);
   code_ = std::shared_ptr<void>(code, [](void* held) { pcre2_code_free(static_cast<pcre2_code*>(held)); });
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // where that cannot be done it is interpreted
+  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // if this fails, the expression is interpreted
 }
 
 Regex::Matcher::Matcher(const Regex& regex)
@@ -63,7 +62,7 @@ int Regex::Matcher::search() {
                      data_of(data_), context_of(context_));
 }
 
-// Few expressions need more of a stack than there is.
+// Only few expressions need more stack than there is by default.
 int Regex::Matcher::search_with_stack() {
   stack_ = std::shared_ptr<void>(pcre2_jit_stack_create(kStackBytes, kMostStackBytes, nullptr),
                                  [](void* held) { pcre2_jit_stack_free(static_cast<pcre2_jit_stack*>(held)); });

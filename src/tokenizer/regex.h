@@ -13,16 +13,16 @@ namespace moesh::tokenizer {
 // May be used by several threads at once.
 class Regex {
  public:
-  // `pattern` is PCRE2's; what it cannot compile is refused with `where`.
+  // `pattern` is in PCRE2's syntax; one that cannot be compiled is refused with `where`.
   Regex(const std::string& pattern, const std::string& where);
 
-  // The matches in one text after the other: each has the memory that matching takes.
+  // Finds the matches in one text after another. Each matcher has its own memory for matching.
   class Matcher {
    public:
     explicit Matcher(const Regex& regex);
-    // `text`: valid UTF-8, which stands alone: nothing is seen before or behind it.
+    // `text`: valid UTF-8. Nothing before or after it is visible to the expression.
     void begin(std::string_view text);
-    // From the front, none overlapping. An empty one does not stand right behind the one before it.
+    // The next match from the front. Matches do not overlap, and an empty one never begins where the one before it ends.
     std::optional<Bytes> next();
 
    private:

@@ -39,7 +39,7 @@ class Translation {
   }
 
  private:
-  // What a class takes: members that stand in one of PCRE2's, and others that are expressions of one character.
+  // What a class matches: members that fit into one class of PCRE2, and others that are expressions for one character.
   struct Union {
     std::string members;
     std::vector<std::string> others;
@@ -84,7 +84,7 @@ class Translation {
     if (peek() != '?') return;
     to_ += from_[at_++];
     if (starts("<") || starts("=") || starts("!") || starts(">") || starts("#") || starts("P")) return;
-    // Flags; Ruby's m lets a dot take line ends, which is PCRE2's s.
+    // Flags. Ruby's m lets a dot match line ends, which is PCRE2's s.
     for (; at_ < from_.size() && peek() != ':' && peek() != ')'; ++at_) {
       if (peek() != 'i' && peek() != 'm' && peek() != 'x' && peek() != '-') no(fmt::format("the flag '{}'", peek()));
       to_ += peek() == 'm' ? 's' : peek();
@@ -99,7 +99,7 @@ class Translation {
     to_ += from_[at_++];
   }
 
-  // Behind {n,m} a + repeats once more, and behind {n} a ? leaves it out: to PCRE2 these have other meanings.
+  // After {n,m} a + repeats the whole, and after {n} a ? makes it optional. PCRE2 reads both in another way.
   void interval() {
     std::size_t end = at_ + 1;
     while (end < from_.size() && ((from_[end] >= '0' && from_[end] <= '9') || from_[end] == ',')) ++end;
@@ -114,7 +114,7 @@ class Translation {
     if (is_wrapped) to_ += ")";
   }
 
-  // A backslash and what follows, outside of classes.
+  // A backslash and what follows it, outside of classes.
   std::string escape() {
     const char kind = peek(1);
     const auto known = [&](std::string_view members, bool negated) {
@@ -140,7 +140,7 @@ class Translation {
     return fmt::format("(?:(?<={0})(?{1}{0})|(?<!{0})(?{2}{0}))", word, same, other);
   }
 
-  // Those that mean the same to both.
+  // Escapes that mean the same in both syntaxes.
   std::string plain_escape() {
     if (at_ + 1 >= from_.size()) no("a backslash at its end");
     const std::size_t begin = at_;
@@ -171,7 +171,7 @@ class Translation {
     return fmt::format("\\x{{{}}}", digits);
   }
 
-  // A class, as an expression that takes one character.
+  // Reads a class and returns an expression that matches one character.
   std::string one_of() {
     if (++depth_ > kMostDepth) no("classes within classes, too deep");
     ++at_;
@@ -244,8 +244,8 @@ class Translation {
   const std::string& where_;
   std::size_t at_ = 0;
   std::string to_;
-  std::size_t begin_ = 0;            // of what a quantifier would repeat
-  std::vector<std::size_t> groups_;  // where those that are open begin
+  std::size_t begin_ = 0;            // where the item that a quantifier would repeat begins
+  std::vector<std::size_t> groups_;  // where the groups that are still open begin
   int depth_ = 0;
 };
 

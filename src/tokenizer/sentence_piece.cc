@@ -10,7 +10,7 @@
 namespace moesh::tokenizer {
 namespace {
 
-// The library takes some hundred bytes for each of a text.
+// The largest text, as the library takes some hundred bytes of memory per byte of text.
 constexpr std::size_t kMostModelBytes = 64 << 20;
 
 std::optional<std::int32_t> if_any(int id) { return id >= 0 ? std::optional<std::int32_t>(id) : std::nullopt; }
@@ -49,7 +49,7 @@ class SentencePieceTokenizer : public Tokenizer {
     return all;
   }
 
-  // Control tokens are never text to the library, whether they are asked for or not.
+  // To the library control tokens are never text, whether they are asked for or not.
   std::string decode(std::span<const std::int32_t> ids, Special) const override {
     for (const std::int32_t id : ids) check_id(id);
     std::string text;

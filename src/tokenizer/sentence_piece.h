@@ -1,4 +1,4 @@
-// Tokenizers of SentencePiece's own format, through its library.
+// Tokenizers in SentencePiece's own format, through its library.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,12 @@
 
 namespace moesh::tokenizer {
 
-// What is put around a text, where the model has such tokens.
+// Which tokens are put around a text, if the model has them.
 struct Around {
   bool begin = true, end = false;
 };
 
-// `bytes`: the file's content.
+// `bytes`: the contents of the file.
 std::unique_ptr<Tokenizer> read_sentence_piece(const std::string& bytes, const std::string& path, Around around);
 
 }  // namespace moesh::tokenizer

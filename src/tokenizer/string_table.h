@@ -1,4 +1,4 @@
-// Strings and a number for each: what vocabularies and caches of words are looked up in.
+// A hash table from strings to numbers, for vocabularies and caches of words.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ class StringTable {
  public:
   StringTable();
 
-  // kNone where the string was not set.
+  // kNone if the string was not set.
   std::int32_t find(std::string_view key) const;
-  // Adds a string or gives it another number, from 0 on.
+  // Adds a string or gives it another number. Numbers are not negative.
   void set(std::string_view key, std::int32_t value);
 
   std::size_t size() const { return count_; }
@@ -27,12 +27,12 @@ class StringTable {
     std::uint64_t hash = 0;
     std::uint64_t begin = 0;
     std::uint32_t length = 0;
-    std::int32_t value = kNone;  // none: the slot is free
+    std::int32_t value = kNone;  // kNone: the slot is free
   };
   std::size_t place_of(std::string_view key, std::uint64_t hash) const;
   void grow();
 
-  std::string keys_;  // all of them, one behind the other
+  std::string keys_;  // all of them, one after the other
   std::vector<Slot> slots_;
   std::size_t count_ = 0;
 };

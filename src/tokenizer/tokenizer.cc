@@ -35,7 +35,7 @@ fs::path in_folder(const fs::path& folder, std::optional<Format> format) {
          folder.string(), kFix);
 }
 
-// The files that stand beside a tokenizer and tell of its special tokens; an empty object where there is none.
+// A file beside the tokenizer that describes its special tokens; an empty object if there is none.
 Json beside(const fs::path& file, const char* name) {
   const fs::path path = file.parent_path() / name;
   if (!is_there(path)) return Json::object();

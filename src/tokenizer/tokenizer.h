@@ -13,7 +13,7 @@ namespace moesh::tokenizer {
 
 using Ids = std::vector<std::int32_t>;
 
-// A token of a text, and the bytes of the text that it stands for: none for one that was put there.
+// A token of a text, and the bytes of the text that it stands for: none for a special token that was added.
 struct Piece {
   std::int32_t id;
   std::string token;
@@ -28,27 +28,27 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Any bytes may be a text: what is no UTF-8 counts as U+FFFD, one for each bad byte to a tokenizer.model, and to a
-  // tokenizer.json one for each sequence that was begun.
+  // Any bytes may be a text. What is not valid UTF-8 counts as U+FFFD: with a tokenizer.model one for each bad byte, with a tokenizer.json
+  // one for each sequence that was begun.
   virtual Ids encode(std::string_view text, Special special) const = 0;
   virtual std::vector<Piece> pieces(std::string_view text, Special special) const = 0;
 
-  // Ids that the vocabulary lacks are refused. `left_out`: special tokens are no text.
+  // Refuses ids that the vocabulary does not have. `left_out`: special tokens give no text.
   virtual std::string decode(std::span<const std::int32_t> ids, Special special) const = 0;
 
-  virtual std::int64_t size() const = 0;                 // above all ids
+  virtual std::int64_t size() const = 0;                 // one more than the largest id
   virtual std::string token(std::int32_t id) const = 0;  // as the file writes it
   virtual std::optional<std::int32_t> id(std::string_view token) const = 0;
   virtual std::string describe() const = 0;  // "byte pairs of FILE"
 
-  // Those that begin and end texts, where the files name any.
+  // The tokens that begin and end texts, if the files name any.
   std::optional<std::int32_t> begin_id, end_id;
 };
 
 enum class Format { sentencepiece, json };
 
-// The tokenizer.json or tokenizer.model of a folder, or such a file; of a folder with both the one that is asked for,
-// or the first.
+// Opens the tokenizer.json or tokenizer.model of a folder, or such a file. If a folder has both, the one that is asked for, otherwise
+// tokenizer.json.
 std::unique_ptr<Tokenizer> open(const std::string& path, std::optional<Format> format = {});
 
 }  // namespace moesh::tokenizer

@@ -35,7 +35,7 @@ constexpr Kind kKinds[] = {{"BPE", "byte pairs", read_as<Bpe>},
                            {"WordPiece", "pieces of words", read_as<WordPiece>},
                            {"WordLevel", "whole words", read_as<WordLevel>}};
 
-// Files of before do not say what their model is.
+// Older files do not say what kind of model they have.
 std::string type_of_model(const Json& model, const std::string& where) {
   if (model.contains("type")) return type_of(model, where);
   return model.contains("merges")                     ? "BPE"
@@ -52,14 +52,14 @@ const Kind& kind_of(const Json& model, const std::string& where) {
   refuse_type("a model", type, "BPE, Unigram, WordPiece, WordLevel", where);
 }
 
-// The part of that name, or one that does nothing where it is missing or null.
+// The part of that name, or one that does nothing if it is missing or null.
 template <typename T>
 T read_part(const Json& json, const char* name, const std::string& path) {
   if (!json.contains(name) || json[name].is_null()) return T();
   return T(json[name], fmt::format("{}: {}", path, name));
 }
 
-// Caches that are lent to one call at a time.
+// Word caches, each of which is lent to one call at a time.
 class Caches {
  public:
   WordCache take() {
@@ -164,7 +164,7 @@ class JsonTokenizer : public Tokenizer {
            "ids that this tokenizer has made");
   }
 
-  // What decoders are given.
+  // The token as decoders are given it.
   std::string written(std::int32_t id) const {
     const AddedToken* added = added_.find(id);
     return added != nullptr ? added->written : token(id);
@@ -216,14 +216,14 @@ class JsonTokenizer : public Tokenizer {
     }
   }
 
-  // Long words of byte pairs come in parts, which have mostly been seen before.
+  // Long words of byte pairs are cut into parts, most of which have been seen before.
   template <typename AnyModel>
   static std::size_t first_part(const AnyModel&, std::string_view word) {
     return word.size();
   }
   static std::size_t first_part(const Bpe& model, std::string_view word) { return model.first_part(word); }
 
-  // `made`: room that is used again.
+  // `made`: a buffer that is used again.
   template <typename AnyModel, typename See>
   static void each_token_of_word(const AnyModel& model, std::string_view word, WordCache& cache,
                                  std::vector<Token>& made, See see) {

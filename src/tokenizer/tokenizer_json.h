@@ -10,7 +10,7 @@
 
 namespace moesh::tokenizer {
 
-// `json`: the file's content. What it asks for that is not done is refused by its name.
+// `json`: the contents of the file. What it asks for that is not supported is refused by its name.
 std::unique_ptr<Tokenizer> read_tokenizer_json(const Json& json, const std::string& path);
 
 // Whether JSON looks like such a file.

@@ -56,7 +56,7 @@ void Revision::keep(Bytes part) {
     origins_.insert(origins_.end(), before_.origins_.begin() + part.begin, before_.origins_.begin() + part.end);
     return;
   }
-  // The bytes of a code point belong together.
+  // All bytes of a code point have the whole code point as their origin.
   for (std::uint32_t at = part.begin; at < part.end;) {
     const auto end = at + static_cast<std::uint32_t>(code_point(before_.text_, at).bytes);
     origins_.insert(origins_.end(), end - at, {at, end});

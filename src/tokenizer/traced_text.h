@@ -1,4 +1,4 @@
-// A text that is rewritten step by step and still knows which bytes of the first version each byte came from.
+// A text that is rewritten step by step and keeps track of which bytes of the first version each byte came from.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct Bytes {
 
 class TracedText {
  public:
-  // What is no UTF-8 is repaired. Without `traces` the origin of a byte is not kept.
+  // Invalid UTF-8 is repaired. Without `traces` the origins of bytes are not kept.
   TracedText(std::string_view original, bool traces);
 
   std::string_view text() const { return text_; }
   std::string_view text(Bytes part) const { return std::string_view(text_).substr(part.begin, part.end - part.begin); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(text_.size()); }
 
-  // Where those bytes came from; of none, where they stand. Only of text that is traced.
+  // Where the bytes of a part came from; for an empty part, the place where it stands. Only for text that is traced.
   Bytes origin(Bytes part) const;
 
  private:
@@ -32,11 +32,11 @@ class TracedText {
       : text_(std::move(text)), origins_(std::move(origins)), traces_(traces) {}
 
   std::string text_;
-  std::vector<Bytes> origins_;  // of each byte; none at all where every byte came from its own place
+  std::vector<Bytes> origins_;  // of each byte; empty if every byte came from its own place
   bool traces_;
 };
 
-// Makes the next version of a text from the front to the end. What is not kept or replaced is left out.
+// Builds the next version of a text from front to end. What is neither kept nor replaced is left out.
 class Revision {
  public:
   explicit Revision(const TracedText& before);

@@ -5,7 +5,7 @@
 namespace moesh::tokenizer {
 namespace {
 
-// Entries that share their first `depth` bytes.
+// A range of entries that share their first `depth` bytes.
 struct Group {
   std::size_t begin, end, depth;
   std::uint32_t node;
@@ -18,7 +18,7 @@ Trie::Trie(std::vector<Entry> entries) : nodes_(1), roots_(256, 0) {
   std::vector<Group> groups{{0, entries.size(), 0, 0}};
   for (std::size_t g = 0; g < groups.size(); ++g) {
     Group group = groups[g];
-    // Those that end here stand first.
+    // Entries that end here come first.
     while (group.begin < group.end && entries[group.begin].key.size() == group.depth) {
       if (group.depth > 0) nodes_[group.node].value = entries[group.begin].value;
       ++group.begin;

@@ -1,4 +1,4 @@
-// Strings by their beginnings: which of them a text goes on with at a place.
+// Strings by their prefixes: finds which of them a text begins with.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace moesh::tokenizer {
 class Trie {
  public:
   struct Entry {
-    std::string key;  // not empty; of equal ones the last counts
+    std::string key;  // not empty; the last of equal ones counts
     std::int32_t value;
   };
   explicit Trie(std::vector<Entry> entries);
@@ -34,7 +34,7 @@ class Trie {
   struct Node {
     std::uint32_t first_child = 0;
     std::uint16_t children = 0;
-    unsigned char byte = 0;  // that leads here
+    unsigned char byte = 0;  // the byte that leads here
     std::int32_t value = kNone;
   };
   std::uint32_t child(std::uint32_t node, unsigned char byte) const {
@@ -46,7 +46,7 @@ class Trie {
     return 0;
   }
 
-  std::vector<Node> nodes_;           // the root, then level by level; those of one parent by their bytes
+  std::vector<Node> nodes_;           // the root, then level by level; children of one parent are sorted by byte
   std::vector<std::uint32_t> roots_;  // the children of the root, by byte; 0: none
 };
 

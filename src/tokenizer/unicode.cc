@@ -12,7 +12,7 @@ namespace {
 
 unsigned char byte_at(std::string_view text, std::size_t at) { return static_cast<unsigned char>(text[at]); }
 
-// The bytes that a sequence has by its first one; 0 where none begins so.
+// The length in bytes of a sequence that begins with `first`; 0 if none does.
 std::size_t length_by(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first <= 0xDF) return 2;
@@ -21,7 +21,7 @@ std::size_t length_by(unsigned char first) {
   return 0;
 }
 
-// Overlong forms, surrogates and what lies beyond U+10FFFF show in the second byte.
+// Overlong forms, surrogates and code points beyond U+10FFFF show in the second byte.
 bool may_follow(unsigned char first, std::size_t place, unsigned char byte) {
   unsigned char least = 0x80, most = 0xBF;
   if (place == 1 && first == 0xE0) least = 0xA0;
@@ -33,7 +33,7 @@ bool may_follow(unsigned char first, std::size_t place, unsigned char byte) {
 
 utf8proc_category_t category(CodePoint c) { return utf8proc_category(c); }
 
-// Vowels and last consonants of Korean syllables, which join with what stands before them.
+// Vowels and final consonants of Korean syllables, which combine with what precedes them.
 bool is_joining_jamo(CodePoint c) { return is_in(c, 0x1161, 0x1175) || is_in(c, 0x11A8, 0x11C2); }
 
 int options_of(UnicodeForm form) { return UTF8PROC_DECOMPOSE | (form.is_compatible ? UTF8PROC_COMPAT : 0); }
@@ -51,7 +51,7 @@ std::size_t decompose(CodePoint c, UnicodeForm form, Decomposed& to) {
 
 int combining_class(CodePoint c) { return utf8proc_get_property(c)->combining_class; }
 
-// Marks between two that combine with nothing stand in the order of their classes.
+// Sorts the marks between two code points that do not combine by their combining class.
 void order_marks(std::vector<CodePoint>& all) {
   for (auto at = all.begin(); at != all.end();) {
     const auto begin = std::find_if(at, all.end(), [](CodePoint c) { return combining_class(c) != 0; });
@@ -140,12 +140,12 @@ bool is_ideograph(CodePoint c) {
 }
 
 std::string lowercase(CodePoint c) {
-  constexpr CodePoint kDottedCapitalI = 0x130;  // the one whose small form is two
+  constexpr CodePoint kDottedCapitalI = 0x130;  // the only one whose lower case is two code points
   return c == kDottedCapitalI ? "i\xCC\x87" : utf8(utf8proc_tolower(c));
 }
 
 bool is_boundary(CodePoint c, UnicodeForm form) {
-  if (c < 0x300) return true;  // none of them combines with what stands before it
+  if (c < 0x300) return true;  // none of these combines with what precedes it
   Decomposed parts;
   if (decompose(c, form, parts) == 0) return true;
   return combining_class(parts[0]) == 0 && !is_mark(parts[0]) && !is_joining_jamo(parts[0]);

@@ -1,4 +1,4 @@
-// Code points of UTF-8 text, and what Unicode says of them.
+// Code points of UTF-8 text, and their Unicode properties.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,27 @@ void append(std::string& text, CodePoint c);
 std::string utf8(CodePoint c);
 std::size_t count_code_points(std::string_view text);
 
-// How many bytes at `at` are one code point; where none is there, those that could have begun one, and `is_valid` is
-// false.
+// How many bytes at `at` form a code point. If they do not, the number of bytes that could have begun one, and `is_valid` is false.
 struct Sequence {
   std::size_t bytes;
   bool is_valid;
 };
 Sequence sequence_at(std::string_view text, std::size_t at);
 
-// Each part that is no UTF-8 becomes one U+FFFD, as most readers have it.
+// Each invalid part becomes one U+FFFD, as in most readers.
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 std::string repaired(std::string_view text);
 
 bool is_white_space(CodePoint c);
 bool is_numeric(CodePoint c);
-bool is_punctuation(CodePoint c);  // those of ASCII that Unicode calls symbols too
+bool is_punctuation(CodePoint c);  // also ASCII characters that Unicode counts as symbols
 bool is_mark(CodePoint c);
 bool is_nonspacing_mark(CodePoint c);
-bool is_control(CodePoint c);    // also formats and private use; not tab, line feed, carriage return
-bool is_ideograph(CodePoint c);  // of the blocks that are split one by one
+bool is_control(CodePoint c);    // also format and private-use characters; not tab, line feed and carriage return
+bool is_ideograph(CodePoint c);  // in the blocks whose characters are split one by one
 std::string lowercase(CodePoint c);
 
-// Unicode's normalisation forms. Pieces can be normalised one by one where each begins at a boundary.
+// Unicode's normalisation forms. A text may be normalised piece by piece if each piece begins at a boundary.
 struct UnicodeForm {
   bool composes;       // NFC, NFKC
   bool is_compatible;  // NFKC, NFKD
@@ -52,7 +51,7 @@ struct UnicodeForm {
 bool is_boundary(CodePoint c, UnicodeForm form);
 std::string normalized(std::string_view text, UnicodeForm form);
 
-// Where user-perceived characters end, one after the other from the front.
+// The ends of user-perceived characters (graphemes), in order.
 std::vector<std::size_t> grapheme_ends(std::string_view text);
 
 }  // namespace moesh::tokenizer

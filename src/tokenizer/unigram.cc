@@ -12,7 +12,7 @@
 namespace moesh::tokenizer {
 namespace {
 
-constexpr double kUnknownPenalty = 10;  // below the least score
+constexpr double kUnknownPenalty = 10;  // below the lowest score
 constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
 
 double score_of(const Json& entry, const std::string& where) {
@@ -28,7 +28,7 @@ std::vector<double> read_scores(const Json& vocab, const std::string& where) {
   return scores;
 }
 
-// A token may stand in the list twice; the later one counts, and the earlier one's id stays without a token.
+// A token may be in the list twice: encoding uses the later id, and the earlier one only decodes.
 Vocabulary read_tokens(const Json& vocab, const std::string& where) {
   Vocabulary made;
   std::int64_t id = 0;
@@ -45,7 +45,7 @@ std::vector<Trie::Entry> entries_of(const Json& vocab) {
 
 }  // namespace
 
-// The best way to a place in the word: its last token, and where that begins.
+// The best way to a place in the word: its last token, and where that token begins.
 struct Unigram::Step {
   double score = 0;
   std::uint32_t begin = kNowhere;
@@ -85,7 +85,7 @@ std::vector<Unigram::Step> Unigram::best_steps(std::string_view word) const {
   return best;
 }
 
-// What is unknown may still be a token as a whole, or else its bytes are.
+// Unknown text may still be a token as a whole; otherwise its bytes may be tokens.
 void Unigram::add_unknown(std::string_view word, Bytes part, std::vector<Token>& tokens) const {
   const std::string_view text = word.substr(part.begin, part.end - part.begin);
   const std::int32_t whole = vocabulary_.id(text);

@@ -1,4 +1,4 @@
-// The unigram model: of all ways to cut a word into tokens, the one whose scores add up to the most.
+// The unigram model: of all ways to cut a word into tokens, the one with the highest sum of scores.
 #pragma once
 
 #include <string>

@@ -15,13 +15,13 @@ inline constexpr std::int64_t kMostTokens = 1 << 24;
 
 class Vocabulary {
  public:
-  // Refuses an id that another token has, or that is negative or beyond all bounds.
+  // Refuses an id that another token has, or that is negative or too large.
   void add(const std::string& token, std::int64_t id, const std::string& where);
 
   std::int32_t id(std::string_view token) const { return ids_.find(token); }  // kNone: no such token
   bool has(std::int64_t id) const { return id >= 0 && id < end() && is_there_[static_cast<std::size_t>(id)]; }
   const std::string& token(std::int32_t id) const { return tokens_[static_cast<std::size_t>(id)]; }
-  std::int64_t end() const { return static_cast<std::int64_t>(tokens_.size()); }  // above all ids
+  std::int64_t end() const { return static_cast<std::int64_t>(tokens_.size()); }  // one more than the largest id
   std::int64_t count() const { return count_; }
 
  private:
@@ -31,7 +31,7 @@ class Vocabulary {
   std::int64_t count_ = 0;
 };
 
-// The token for what a vocabulary lacks, once it is needed: refused where it is `kNone`.
+// The id of the unknown token, asked for when it is needed: refused if it is `kNone`.
 std::int32_t needed_unknown(std::int32_t unknown, const std::string& name);
 
 // The "vocab" of a model: an object of tokens and their ids.

@@ -1,4 +1,4 @@
-// Words that were tokenized before and their tokens, as most words of a text have stood in it before.
+// The tokens of words that were tokenized before, as most words of a text have occurred in it already.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct Token {
 class WordCache {
  public:
   std::optional<std::span<const Token>> find(std::string_view word) const;
-  // Forgets all when there are too many.
+  // Forgets all words if there are too many.
   void add(std::string_view word, std::span<const Token> tokens);
 
  private:

@@ -22,7 +22,7 @@ WordPiece::WordPiece(const Json& json, const std::string& where)
   for (std::int32_t id = 0; id < vocabulary_.end(); ++id) longest_ = std::max(longest_, vocabulary_.token(id).size());
 }
 
-// Where it ends; `begin` where there is none.
+// Returns where the piece ends, or `begin` if there is none.
 std::uint32_t WordPiece::longest_piece(std::string_view word, std::uint32_t begin, std::int32_t& id) const {
   const std::string prefix = begin > 0 ? prefix_ : "";
   for (std::size_t end = std::min(word.size(), begin + longest_); end > begin; --end) {

@@ -1,4 +1,5 @@
-// WordPiece: a word's longest beginning that is a token, and so on; and the model whose tokens are whole words.
+// WordPiece, which takes the longest prefix of a word that is a token, and goes on with the rest; and WordLevel, whose tokens are whole
+// words.
 #pragma once
 
 #include <string>
@@ -24,8 +25,8 @@ class WordPiece {
 
   Vocabulary vocabulary_;
   std::string unknown_name_, prefix_;
-  std::size_t most_characters_;  // of a word that is not unknown at once
-  std::size_t longest_ = 0;      // bytes of a token
+  std::size_t most_characters_;  // a longer word is unknown as a whole
+  std::size_t longest_ = 0;      // bytes of the longest token
 };
 
 class WordLevel {

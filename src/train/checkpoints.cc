@@ -74,8 +74,7 @@ class Candidate {
   Candidate(std::string path, const config::Settings& settings, Restored asked)
       : path_(std::move(path)), settings_(settings), asked_(asked) {}
 
-  // Returns false, with a notice, if the checkpoint is damaged and there is another one to try. An undamaged one that does not fit
-  // is refused.
+  // Returns false, with a notice, if the checkpoint is damaged and there is another one. Refuses an undamaged one that does not fit.
   bool take(Trainer& trainer, backend::Workers& workers, const Company& company, bool has_next) {
     const auto begin = Clock::now();
     if (!all_do(company, has_next, [&] { checkpoint_ = std::make_unique<store::Checkpoint>(path_); })) return false;
@@ -300,8 +299,7 @@ std::string Checkpoints::save_if_due(const Trainer& trainer, const Batches& batc
   const store::Share share{company_.self(), company_.count(), settings_.real("collective_timeout")};
   saving_ = std::make_unique<store::Saving>(store::checkpoint_path(folder_, step), about(settings_, trainer, batches, step),
                                             state_of(trainer), share);
-  // With several owners in this process, the memory of one is inaccessible while another works, so that nothing can be saved in the
-  // background.
+  // With several owners in this process, one's memory is inaccessible while another works: nothing can be saved in the background.
   if (settings_.boolean("async_checkpointing") && settings_.integer("owners") == 1) return words;
   wait([&] { saving_->wait(); });
   return words + collect();

@@ -40,8 +40,7 @@ class Checkpoints {
 
   // After a step: saves a checkpoint if one is due. Returns a line on what was saved since the last call, which is mostly empty.
   std::string after_step(const Trainer& trainer, const Batches& batches);
-  // After the last step: saves a checkpoint if one is due, and waits until all is on the disk. Returns lines, each with its
-  // newline.
+  // After the last step: saves a checkpoint if one is due, and waits until all is on the disk. Returns lines, each with its newline.
   std::string finish(const Trainer& trainer, const Batches& batches);
 
   double waited() const { return waited_; }  // seconds that steps and the end of the run waited for the disk

@@ -17,8 +17,7 @@ struct Company {
   int self() const { return processes == nullptr ? 0 : processes->self(); }
   bool is_first() const { return self() == 0; }
 
-  // Gathers a message from each process, by process; all of them must call it. `what`: where the callers are, for the error message
-  // if a process does not answer.
+  // Gathers a message from each process; all must call it. `what`: where the callers are, to report a process that does not answer.
   std::vector<std::string> all_say(const std::string& words, const std::string& what) const {
     return processes == nullptr ? std::vector{words} : processes->all_say(words, what);
   }

@@ -43,7 +43,7 @@ double relative(double made, double recorded);
 double relative_distance(const std::vector<double>& a, const std::vector<double>& b);
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 
-// The gradient of a parameter with respect to the loss of the whole batch, in one piece.
+// The gradient of a parameter with respect to the loss of the whole batch, gathered from all devices.
 run::Array gradient_of(const Trainer& trainer, const StepResults& made, std::size_t index, run::Pool& pool);
 
 }  // namespace moesh::train

@@ -37,7 +37,7 @@ void check_free(const std::string& path) {
   if (fs::exists(fs::symlink_status(path))) refuse("it is there already", path, "name another folder, or move it away");
 }
 
-// A folder that takes its final name once all of it is written; if that does not happen, it is removed.
+// A folder that takes its final name once all of it is written; otherwise it is removed.
 class NewFolder {
  public:
   explicit NewFolder(const std::string& path) : path_(path), part_(path + ".part") {
@@ -111,7 +111,7 @@ std::vector<store::ModelTensor> parameters_of(const store::Index& index) {
   return all;
 }
 
-// The type in which numbers are scaled: they are rounded to bfloat16 only afterwards.
+// The type in which numbers are scaled: bfloat16 numbers are rounded only afterwards.
 DType wide(DType dtype) { return dtype == DType::bfloat16 ? DType::float32 : dtype; }
 
 // The tensors of a checkpoint in the form that Hugging Face's files have.
@@ -178,7 +178,7 @@ void write_with_progress(const NewFolder& folder, const std::vector<store::Writt
   store::write_weights(folder.part(), written, told, conversion.most_of_shard);
 }
 
-// The description of the text model alone, from that of a model that also sees images.
+// The description of the text model alone, taken from that of a model that also sees images.
 Ordered described_alone(const Ordered& whole, const config::HuggingFacePart& part) {
   Ordered alone = whole.at("text_config");
   for (const char* name : {"tie_word_embeddings", "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id",

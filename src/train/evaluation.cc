@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kSmall = 1e-8;  // added to the number of positions that a sum is divided by
 
-// The batches of an evaluation: eval_steps if it is given, but no more than cover the validation set once; synthetic data have no
-// such end.
+// The number of batches of an evaluation: eval_steps or, if that is negative, as many as cover the validation set once; it is never
+// more than that, unless the data are synthetic.
 std::int64_t batches_of(const config::Settings& settings, std::int64_t rows, std::int64_t rows_of_batch) {
   const std::int64_t asked = settings.integer("eval_steps"), all = (rows + rows_of_batch - 1) / rows_of_batch;
   const bool has_end = !config::is_synthetic(settings);

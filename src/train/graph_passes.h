@@ -13,7 +13,7 @@ struct GraphPass {
   std::string_view name;
   std::string_view before;  // what is true of the graph before the pass
   std::string_view after;   // and after it
-  bool says_layouts = false;  // whether every value has a layout after it
+  bool says_layouts = false;  // whether every value has a layout after the pass
 };
 std::span<const GraphPass> graph_passes();
 

@@ -19,8 +19,7 @@ std::uint32_t number_of(std::string_view path) {
   return hash;
 }
 
-// The standard deviation of a normal that is cut at two standard deviations. Draws are divided by it, so that their spread is the
-// one that was asked for.
+// The standard deviation of a normal that is cut at two standard deviations. Draws are divided by it to have the spread asked for.
 constexpr float kTruncatedSpread = 0.87962566103423978f;
 
 void fill(const run::Array& array, backend::Workers& workers, float value) {

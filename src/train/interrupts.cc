@@ -23,8 +23,7 @@ std::atomic<bool> redraws{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free &&
               std::atomic<long long>::is_always_lock_free);
 
-// A caller may send a signal to the process and to its group, as `timeout` does: signals that follow each other at once count as
-// one.
+// A caller may send a signal both to the process and to its group, as `timeout` does: signals in quick succession count as one.
 constexpr long kOneWish = 500'000'000;  // nanoseconds
 
 std::atomic<long long> asked_at{0};

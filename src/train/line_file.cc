@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kFix = "choose base_output_directory or metrics_file";
 
-// Refuses a disk, which would be overwritten by mistake, and does not wait for a reader when the file is a pipe.
+// Refuses a disk, so that none is overwritten by mistake, and does not wait for a reader if the file is a pipe.
 Descriptor open_for_lines(const std::string& path) {
   struct stat status {};
   const bool is_there = ::stat(path.c_str(), &status) == 0;
@@ -32,7 +32,7 @@ Descriptor open_for_lines(const std::string& path) {
   return file;
 }
 
-// Whether the output is printed to this file: appended lines and printed ones would overwrite each other.
+// Whether standard output or standard error goes to this file: appended lines and printed ones would overwrite each other.
 bool is_printed_to(const struct stat& status) {
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat other {};

@@ -17,6 +17,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/whole_file.h"
+#include "graph/work.h"
 #include "partition/collectives.h"
 #include "plan/print.h"
 #include "store/hash.h"
@@ -322,12 +323,17 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
     const bool is_looked_up = role == graph::Role::position_embedding || (role == graph::Role::embedding && !shape.tied_embedding);
     if (!is_looked_up) multiplied += active;
   }
-  const config::AttentionShape& attention = shape.attention;
-  const double scores = static_cast<double>(shape.layers_of_model() * attention.query_heads *
-                                            (attention.qk_head_dim() + attention.value_head_dim()));
-  // A token attends to half of the positions of its row on average.
-  const double seen = 0.5 * static_cast<double>(length);
-  size.step_flops = 6.0 * static_cast<double>(tokens) * (static_cast<double>(multiplied) + scores * seen);
+  // MaxText's convention: half of a query's own key counts, so that a causal row of n tokens has n^2 / 2 pairs.
+  constexpr double kOwnKey = 0.5;
+  double scores = 0;  // multiplications of the queries of a row with keys, and of their probabilities with values
+  for (std::int64_t i = 0; i < shape.layers_of_model(); ++i) {
+    const config::LayerShape& layer = shape.layer(i % shape.unlike_layers());
+    const config::AttentionShape attention = shape.attention_of(layer);
+    const auto widths = static_cast<double>(attention.query_heads * (attention.qk_head_dim() + attention.value_head_dim()));
+    scores += widths * graph::pairs_seen(length, {.window = layer.window, .chunk = layer.chunk}, kOwnKey);
+  }
+  const double rows = static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(1, length));
+  size.step_flops = 6.0 * (static_cast<double>(tokens) * static_cast<double>(multiplied) + rows * scores);
   return size;
 }
 

@@ -27,8 +27,7 @@ class MetricsFile {
 
   void write(const StepMetrics& metrics, const StepTime& time, std::int64_t lines_left_out = 0);
   void write(const EvalMetrics& metrics);
-  // Writes the last line of a run: {"run": {"ended": ...}}, with the memory it held and the bytes it exchanged next to what was
-  // planned.
+  // Writes the last line of a run: {"run": {"ended": ...}}, with its memory and collectives, as measured and as planned.
   void end(const run::Audit& audit);
   const std::string& path() const { return file_.path(); }
 

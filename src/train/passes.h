@@ -19,8 +19,8 @@ struct Passes {
   graph::Tensor balance_loss;  // summed over microbatches
   graph::Tensor expert_load;   // [microbatches, MoE layers, E + 1]
   graph::Tensor logits;        // [microbatches, rows, length, V]
-  // One per parameter, in the order of the parameters and laid out alike. With several microbatches they are the gradients of what
-  // the losses add up to, the summed entropy, and have yet to be divided by the positions of all microbatches.
+  // One per parameter, in the order of the parameters and with their layouts. With several microbatches they are the gradients of
+  // what the losses add up to, the summed entropy, and have yet to be divided by the positions of all microbatches.
   std::vector<graph::Tensor> gradients;
 };
 

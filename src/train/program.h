@@ -25,7 +25,7 @@ struct StepProgram {
   std::vector<Trained> parameters;
   std::int64_t microbatches = 1;
   int owners = 1;   // number of owners of the devices, see run::ProgramOptions
-  int self = -1;    // the owner that is this process; -1: all of them are in it
+  int self = -1;    // the owner in this process; -1: all owners
   graph::Graph graph;
   plan::Plan plan;  // what is run
   std::vector<partition::Choice> choices;  // made by the partitioner; none on one device

@@ -187,7 +187,7 @@ std::string collectives_of(const std::vector<RunRecord>& runs) {
   return made;
 }
 
-// Of several runs the settings that differ, of one run all of them.
+// The settings that differ, if there are several runs; all settings of a single run.
 std::string settings_of(const std::vector<RunRecord>& runs) {
   std::vector<std::string> keys;
   for (const RunRecord& run : runs) {

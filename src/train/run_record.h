@@ -39,7 +39,7 @@ struct RunEnd {
 };
 
 struct RunRecord {
-  std::string path;          // of the file
+  std::string path;          // the metrics file
   std::string began;         // date of the last start
   std::int64_t starts = 0;   // number of starts
   store::Settings settings;  // of the last start, as they were given

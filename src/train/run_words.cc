@@ -14,7 +14,7 @@
 namespace moesh::train {
 namespace {
 
-constexpr double kWorthTelling = 0.01;  // share of a run's time, above which waiting is worth a line
+constexpr double kWorthTelling = 0.01;  // waiting is reported above this share of a run's time
 
 std::int64_t state_of_device(const sharding::Layout& layout) {
   std::int64_t bytes = 0;
@@ -102,7 +102,7 @@ std::string eval_line(const EvalMetrics& m, const config::Settings& settings) {
       fmt::format("perplexity={:.3f}", std::exp(m.loss)),
       fmt::format("total_weights={:.1f}", m.total_weights),
   };
-  // A z-loss that is not 0 is a part of the loss, and its own value is not known.
+  // A z-loss that is not 0 is a part of the loss, and is not known separately.
   if (settings.real("z_loss_multiplier") == 0) fields.emplace_back("avg_z_loss=0.000");
   if (settings.integer("num_experts") > 1) fields.push_back(fmt::format("avg_moe_lb_loss={:.3f}", m.balance_loss));
   return join(fields, ", ");

@@ -1,4 +1,4 @@
-// Saves and checks the plan of a training step.
+// What the plan of a training step is saved with, and the check against a plan that was saved.
 #pragma once
 
 #include "config/settings.h"

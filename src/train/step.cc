@@ -22,8 +22,7 @@ Losses losses_of(const Passes& passes, std::int64_t microbatches) {
   return {graph::add(lm_loss, graph::scale(passes.balance_loss, 1 / static_cast<double>(microbatches))), lm_loss};
 }
 
-// With several microbatches the gradients of their summed entropies are accumulated; with one it is the gradient of the mean
-// already.
+// Several microbatches accumulate the gradients of their summed entropies; a single one differentiates the mean already.
 Tensor gradient_factor(Builder& builder, const Passes& passes, std::int64_t microbatches) {
   const Tensor one = graph::fill(builder, 1, {}, DType::float32);
   return microbatches == 1 ? one : graph::binary(graph::Binary::divide, one, passes.positions);

@@ -27,8 +27,8 @@ struct ExpertLoad {
   std::vector<double> sent;     // bytes that each device sent in regions; empty without regions on several devices
 
   std::int64_t layers() const { return static_cast<std::int64_t>(dropped.size()); }
-  double max_over_mean(std::int64_t layer) const;  // of a layer's tokens
-  double max_over_mean() const;                    // of the layer with the largest ratio
+  double max_over_mean(std::int64_t layer) const;  // for the tokens of one layer
+  double max_over_mean() const;                    // for the layer with the largest ratio
 };
 
 struct StepMetrics {
@@ -68,12 +68,12 @@ class Trainer {
   // The names of parameters and moments, in the order in which a step changes them.
   const std::vector<std::string>& state_names() const { return state_names_; }
   run::Placed state(const std::string& name) const;
-  // Where one of them lies, as far as it is in this process, and the blocks of it that this process writes to a checkpoint.
+  // Where a state lies, as far as it is in this process, and the blocks of it that this process writes to a checkpoint.
   std::vector<store::Part> state_parts(const std::string& name) const { return state_->parts(name); }
   std::vector<store::Block> state_share(const std::string& name) const { return state_->share(name); }
-  // The names of those that an instruction changes.
+  // The names of the states that an instruction changes.
   std::vector<std::string_view> changed_by(const plan::Instruction& instruction) const;
-  // To be called once all of them have been written through their parts: the next step is the one after `step`.
+  // To be called once all states have been written through their parts: the next step is the one after `step`.
   void go_on_after(std::int64_t step);
 
   // A program on the same parameters, which uses the scratch memory of the step if that is large enough.
@@ -88,7 +88,7 @@ class Trainer {
   std::string first_not_finite(const Batch& batch, std::int64_t step);
   std::int64_t steps_done() const { return steps_done_; }
   const plan::Plan& plan() const { return program_.plan(); }
-  run::Audit audit() const { return run::audit(program_); }  // of all steps
+  run::Audit audit() const { return run::audit(program_); }  // over all steps
 
   run::Pool& pool() { return *pool_; }
   std::int64_t bytes() const { return program_.bytes() + program_.state_bytes(); }  // of parameters, moments and the program

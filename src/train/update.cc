@@ -27,10 +27,10 @@ struct Updated {
   Tensor parameter, mu, nu;
 };
 
-// The vectors of numbers that update ops take.
+// The vectors of numbers that the update ops take as operands.
 struct UpdateNumbers {
   Tensor of_gradients;
-  Tensor of_directions;  // for directions of Muon: they are no gradients, and are not scaled
+  Tensor of_directions;  // with a factor of 1, for Muon's directions, which are no gradients
 };
 
 // MaxText's masks hold Python regular expressions that are searched for in a parameter's path.
@@ -89,8 +89,8 @@ Updated muon(const Slot& slot, const UpdateNumbers& numbers, const graph::Matrix
   return {sgd(slot.parameter, direction, numbers.of_directions, settings.real("muon_weight_decay")), momentum[0], {}};
 }
 
-// Updates a few layers at a time, so that intermediate values are no larger than these. The stacked dim [L] becomes [L/c, c], and a
-// loop runs over the first of the two.
+// Updates a few layers at a time, so that no intermediate value is larger than those layers. The stacked dim [L] becomes [L/c, c],
+// and a loop runs over the first of the two.
 Updated muon_by_layers(const Slot& slot, const UpdateNumbers& numbers, const graph::MatrixDims& dims, const Trained& trained,
                        std::int64_t at_a_time, const config::Settings& settings) {
   Builder& builder = *slot.parameter.builder;

@@ -10,8 +10,7 @@
 
 namespace moesh::train {
 
-// What the update starts from: the parameter and the gradient of everything that is trained. Tensors that were not computed are
-// absent.
+// What the update starts from: the parameters that are trained, and their gradients. Tensors that were not computed are absent.
 struct UpdateOf {
   std::vector<graph::Tensor> parameters;
   std::vector<graph::Tensor> gradients;

@@ -62,7 +62,7 @@ std::string furthest_token(const std::vector<double>& a, const std::vector<doubl
   for (std::size_t token = 0; token * width < a.size(); ++token) {
     double distance = 0;
     for (std::size_t i = token * width; i < (token + 1) * width; ++i) distance += (a[i] - b[i]) * (a[i] - b[i]);
-    if (distance <= most) continue;  // not taken by a NaN, which counts as furthest
+    if (distance <= most) continue;  // a NaN gets past this, and counts as furthest
     most = distance;
     furthest = token;
     if (std::isnan(distance)) break;
@@ -82,8 +82,7 @@ Batch batch_of(const ReferenceRun& run, const config::BatchSizes& sizes, run::Po
   return batch;
 }
 
-// If logits read the tied table rounded to bfloat16, its gradient is rounded to bfloat16 too, for each device and microbatch
-// separately.
+// If logits read the tied table rounded to bfloat16, its gradient is rounded as well, for each device and microbatch separately.
 bool has_rounded_gradient(const Trained& trained, const config::Settings& settings) {
   return trained.role == graph::Role::embedding && settings.boolean("logits_via_embedding") && settings.boolean("round_tied_embedding");
 }

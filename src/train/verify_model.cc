@@ -16,8 +16,7 @@ namespace {
 using run::Array;
 
 constexpr double kLoss = 1e-5, kGradients = 1e-4;
-// A tensor whose gradient is a smaller share of the model's, and so may be only rounding errors, is compared relative to the
-// model's gradient.
+// A tensor's gradient below this share of the model's gradient may be only rounding errors, and is compared relative to the model's.
 constexpr double kLeastShare = 1e-3;
 
 // Copies of the recorded rows, whose loss is that of the originals. The last position of a row has no target.

@@ -13,10 +13,10 @@ using backend::store;
 
 constexpr std::int64_t kPiece = 1024;
 
-// So many elements ahead values are asked for: a core fetches a run ahead of itself only to the end of a page.
+// Values are prefetched this many elements ahead, because the hardware prefetcher follows a run only to the end of a page.
 constexpr std::int64_t kAhead = 512;
 
-// sum[i] = or += the values, one after the other.
+// Sets sum[i] to the sum of the values, or adds them to it, one value after the other.
 template <std::size_t values, typename T>
 [[gnu::always_inline]] inline void add(bool is_first, const T* const* of, std::int64_t first, std::int64_t count, Wide<T>* __restrict sum) {
   const T* from[values];
@@ -46,7 +46,7 @@ template <typename T>
 DeviceSum<T>::DeviceSum(std::span<const std::int64_t> steps)
     : isa_(chosen_isa()), steps_(steps), room_((steps_.size() + 1) * static_cast<std::size_t>(kPiece)) {}
 
-// Of devices that differ in this step and those behind it.
+// Adds up the devices that differ in this step and in those after it.
 template <typename T>
 void DeviceSum<T>::add_piece(std::size_t step, std::span<const T* const> values, std::int64_t first, std::int64_t count,
                              Wide<T>* sum) {

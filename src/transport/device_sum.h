@@ -1,4 +1,4 @@
-// Adds up what several devices have, in the order of mesh/sum_order.h.
+// Sums the values of several devices, in the order of mesh/sum_order.h.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace moesh::transport {
 
 using backend::Wide;
 
-// A sum is made in pieces, so that between its steps no more than a piece of each is held. For one thread.
+// A sum is made piece by piece, so that at most one piece per step is held at a time. For one thread.
 template <typename T>
 class DeviceSum {
  public:
-  explicit DeviceSum(std::span<const std::int64_t> steps);  // which stay while it is there
+  explicit DeviceSum(std::span<const std::int64_t> steps);  // which must outlive the sum
 
   // to[i] = the sum of the devices' values[first + i], for i below `count`. The devices are numbered as the steps say.
   void add_up(std::span<const T* const> values, std::int64_t first, std::int64_t count, T* to);

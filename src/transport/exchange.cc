@@ -40,7 +40,7 @@ AxisList with(AxisList axes, const AxisList& more) {
   return sorted(std::move(axes));
 }
 
-// The axes of a sum that the new value is no longer a partial one over.
+// The axes of a sum over which the old value is partial and the new one is not.
 AxisList summed_axes(const Move& move) { return without(move.from.partial, move.to.partial); }
 
 }  // namespace
@@ -49,8 +49,8 @@ std::int64_t Exchange::Part::elements() const {
   return std::accumulate(dims.begin(), dims.end(), run, [](std::int64_t n, const Dim& dim) { return n * dim.count; });
 }
 
-// New shards are put together from the blocks of old ones. One that stays a partial sum takes those that agree with it along the
-// axes that stay.
+// What is needed if new shards are put together from blocks of old ones. A new shard that stays a partial sum takes the old ones
+// that agree with it along the axes over which it stays partial.
 class Exchange::Needs {
  public:
   Needs(const Move& move, const mesh::Mesh& mesh)
@@ -62,10 +62,10 @@ class Exchange::Needs {
         members_(summed_, mesh),
         blocks_(without(without(old_, summed_), kept_), mesh) {}
 
-  AxisList old_axes() const { return old_; }     // what is needed is told apart by these,
-  AxisList view_axes() const { return old_; }    // the views that it stands in by these,
-  AxisList new_axes() const { return sharding::distinct_axes(move_.to); }  // new shards by these,
-  AxisList target_axes() const { return new_axes(); }  // and the parts of new shards that are made apart by these
+  AxisList old_axes() const { return old_; }     // axes along which the needed blocks differ
+  AxisList view_axes() const { return old_; }    // axes along which the views that hold them differ
+  AxisList new_axes() const { return sharding::distinct_axes(move_.to); }  // axes along which new shards differ
+  AxisList target_axes() const { return new_axes(); }  // axes along which separately made parts of new shards differ
   bool is_in_place() const { return false; }
 
   std::vector<Need> of(const Coordinates& device) const {
@@ -88,7 +88,8 @@ class Exchange::Needs {
   ShardAxes members_, blocks_;
 };
 
-// The devices of a group share out the elements of a shard that they all get: as many for each, as far as they go.
+// What is needed if the devices of a group share out the elements of a shard that all of them get, in equal pieces as far as they
+// go. `is_made`: the second half, in which each device takes the finished pieces of the others.
 class Exchange::Pieces {
  public:
   Pieces(const Move& move, const mesh::Mesh& mesh, bool is_made)
@@ -165,7 +166,7 @@ void Exchange::connect(const Find& find, const Owners& owners, int self) {
       for (const Need& need : find.of(targets.device(t))) owner == self ? take(targets.device(t), need, old) : give(owner, need, old);
     }
   }
-  // Devices at the same place along these axes take as much as each other.
+  // Devices with the same coordinates along these axes receive the same amount.
   const ShardAxes old(find.old_axes(), mesh), alike(with(find.old_axes(), find.target_axes()), mesh);
   std::vector<std::int64_t> devices(alike.count());
   for (const Coordinates& device : owners.devices(self)) ++devices[alike.index(device)];
@@ -195,7 +196,7 @@ std::vector<Exchange> Exchange::all_reduce(const Move& move, const Owners& owner
   return halves;
 }
 
-// No run where the two have nothing in common.
+// The run has 0 elements if the blocks have nothing in common.
 Exchange::Part Exchange::part_of(const std::vector<Range>& from, const std::vector<Range>& to) {
   Part part;
   std::int64_t from_stride = 1, to_stride = 1;
@@ -239,7 +240,7 @@ void Exchange::for_each_run(const Part& part, const Visit& visit) {
   }
 }
 
-// A run that is long is shared out among the workers.
+// A long run is shared out among the workers.
 template <typename T>
 void Exchange::add_up(const Work& work, std::span<const View> from, const View& to, std::span<const std::byte* const> messages,
                       Workers* workers) const {

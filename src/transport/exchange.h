@@ -1,4 +1,4 @@
-// How shards of a value in one layout are put together from those in another: worked out once, done at every run.
+// Puts the shards of a value in one layout together from those in another. The work is prepared once, and done at every run.
 #pragma once
 
 #include <cstdint>
@@ -18,44 +18,44 @@ using backend::Workers;
 using sharding::Coordinates;
 using sharding::Range;
 
-// What is to be done with which value.
+// A value, and the layouts between which it is moved.
 struct Move {
   Shape shape;
   sharding::Spec from, to;
 };
 
-// One owner's part of it: shards are those of its devices, as OwnedShards counts them, and what it lacks comes from other owners.
-// Of devices that have what a device needs, those in its own group send it, so that the bytes are those of the plan.
+// One owner's part of a move. Its shards are those of its devices, in the order of OwnedShards; what it lacks comes from other
+// owners. If several devices have what a device needs, the one in its own group sends it, so that the bytes are those of the plan.
 class Exchange {
  public:
-  // All shards are here.
+  // For one owner that has all shards.
   Exchange(const Move& move, const mesh::Mesh& mesh) : Exchange(move, mesh::Owners(mesh), 0) {}
   Exchange(const Move& move, const mesh::Owners& owners, int self);
 
-  // The two halves of a sum that all devices of a group get whole: each device adds up a piece of it, then sends that to the
-  // others. The second half works in place, on the new shards.
+  // The two halves of an all-reduce: each device of a group sums a piece of the value, then sends that piece to the others. The
+  // second half works in place, on the new shards.
   static std::vector<Exchange> all_reduce(const Move& move, const mesh::Owners& owners, int self);
 
-  // Elements that the owner's devices take from other devices, its own among them.
+  // Elements that the owner's devices receive from other devices, of this owner or of others.
   std::int64_t moved() const { return moved_; }
 
   void send(std::span<const View> from, Endpoint& wire) const;
-  // Each new shard is put together from the old ones that it overlaps; partial sums are added up in the order of
-  // mesh/sum_order.h. `wire`: needed where there are other owners.
+  // Puts each new shard together from the old ones that it overlaps, and adds partial sums up in the order of mesh/sum_order.h.
+  // `wire`: needed if there are other owners.
   void run(std::span<const View> from, std::span<const View> to, Workers* workers = nullptr, Endpoint* wire = nullptr) const;
 
  private:
   class Needs;
   class Pieces;
 
-  // Elements that stand in both an old shard and a new one, as runs.
+  // The elements that are in both an old shard and a new one, as runs.
   struct Part {
     struct Dim {
       std::int64_t count, from_stride, to_stride;
     };
-    std::int64_t from = 0, to = 0;  // of the first element
-    std::int64_t run = 1;           // elements that stand one after the other in both
-    std::vector<Dim> dims = {};     // over which the runs are spread, the last one fastest
+    std::int64_t from = 0, to = 0;  // offsets of the first element
+    std::int64_t run = 1;           // elements that are contiguous in both
+    std::vector<Dim> dims = {};     // the dims over which the runs are spread, the last one fastest
 
     std::int64_t elements() const;
   };
@@ -66,7 +66,7 @@ class Exchange {
   };
   struct Source {
     int owner = -1;          // -1: here
-    std::int64_t index = 0;  // of the view, or of the first element in that owner's message
+    std::int64_t index = 0;  // index of the view, or of the first element in that owner's message
   };
   struct Work {
     Part part;
@@ -78,7 +78,7 @@ class Exchange {
   };
 
   Exchange() = default;
-  // `Find` gives each device's needs and the axes by which old and new shards are told apart.
+  // `Find` gives each device's needs, and the axes along which old and new shards differ.
   template <typename Find>
   void connect(const Find& find, const mesh::Owners& owners, int self);
   static Part part_of(const std::vector<Range>& from, const std::vector<Range>& to);
@@ -90,10 +90,10 @@ class Exchange {
   void add_up(const Work& work, std::span<const View> from, const View& to, std::span<const std::byte* const> messages,
               Workers* workers) const;
 
-  std::vector<std::int64_t> steps_;  // of the sums, see mesh::sum_steps
-  std::vector<std::vector<Work>> work_;  // of each new shard
-  std::vector<std::vector<Outgoing>> outgoing_;  // to each owner
-  std::vector<std::int64_t> incoming_;  // elements, from each owner
+  std::vector<std::int64_t> steps_;  // sizes of the steps of a sum, see mesh::sum_steps
+  std::vector<std::vector<Work>> work_;  // per new shard
+  std::vector<std::vector<Outgoing>> outgoing_;  // per receiving owner
+  std::vector<std::int64_t> incoming_;  // elements received from each owner
   std::int64_t moved_ = 0;
 };
 

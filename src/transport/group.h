@@ -1,4 +1,4 @@
-// The devices that an op of a region works with together, seen from one of them.
+// The group of devices that take part in an op of a region, seen from one of them.
 #pragma once
 
 #include "graph/graph.h"

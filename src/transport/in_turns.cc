@@ -1,3 +1,4 @@
+// Endpoints for tests, whose owners are in one process and send and receive in turns.
 #include <cassert>
 #include <deque>
 #include <map>
@@ -9,7 +10,7 @@ namespace {
 
 using Message = std::vector<std::byte>;
 
-// Of one pair of owners and direction. Messages that were read give their memory to later ones.
+// Messages from one owner to another: the one that is being filled, those that were sent, and the last one that was received.
 struct Line {
   Message next;
   std::deque<Message> sent;

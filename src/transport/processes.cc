@@ -25,7 +25,7 @@ int number_in(std::initializer_list<const char*> variables, int otherwise) {
   return otherwise;
 }
 
-// MPI is asked for only by runs of several processes: it lies in a library of its own.
+// MPI lies in a library of its own, which is loaded only for runs of several processes.
 Join load_module() {
   const std::filesystem::path place = module_place(kMpiModule);
   if (void* module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL))
@@ -60,7 +60,7 @@ void fail_apart(int process, const std::string& place, int other, const std::str
 
 Launched launched() {
   Launched of{number_in({"OMPI_COMM_WORLD_SIZE"}, 0), number_in({"OMPI_COMM_WORLD_RANK"}, 0)};
-  // Under Slurm a step of several tasks; a batch script itself is one process, whatever the job has.
+  // Under Slurm, only a step of several tasks counts: a batch script itself is one process, whatever the job has.
   if (of.count == 0 && std::getenv("SLURM_STEP_ID") != nullptr && std::getenv("PMIX_RANK") != nullptr) {
     of = {number_in({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1), number_in({"PMIX_RANK", "SLURM_PROCID"}, 0)};
   }

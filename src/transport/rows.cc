@@ -1,4 +1,4 @@
-// Rows on their way to the experts and back, between the devices of a group.
+// Moves rows to the experts and back, between the devices of a group.
 #include "transport/rows.h"
 
 #include <algorithm>
@@ -37,10 +37,10 @@ void gather(const KernelCall& call, std::span<const char>) {
 constexpr std::int64_t kPiece = 256;
 constexpr std::int64_t kGrain = 16384;
 
-// What devices send for some tokens in a row: by token, that of one in the order of devices.
+// What devices send for some consecutive tokens: grouped by token, and for one token in the order of devices.
 template <typename T>
 struct Sent {
-  backend::ScratchList<std::int32_t> begins;  // of each token, and the end
+  backend::ScratchList<std::int32_t> begins;  // of each token's sums, and the end
   backend::ScratchList<const T*> sums;
 
   Sent(const KernelCall& call, std::int64_t first, std::int64_t count, std::int64_t width)
@@ -66,7 +66,7 @@ struct Sent {
   }
 };
 
-// to = the sum of the rows, of which there are some.
+// to = the sum of the rows, of which there may be any number.
 template <typename T>
 [[gnu::always_inline]] inline void add_up_rows(std::span<const T* const> rows, std::int64_t width, T* __restrict to) {
   for (std::int64_t first = 0; first < width; first += kPiece) {
@@ -100,8 +100,8 @@ void scatter_rows(const KernelCall& call, std::span<const char>) {
   backend::for_floating(call.results[0].dtype, [&]<typename T>() { scatter_rows_of<T>(call); });
 }
 
-// Calls visit(row at the expert's device, row at the sender's, how many, how many were dropped behind them) for each expert of
-// a device and each sender.
+// Calls visit(row at the expert's device, row at the sender, number of rows, number of rows dropped after them) for each expert of
+// `device`, for the rows that `sender` has for it.
 template <typename Visit>
 void for_exchanged(std::int64_t members, const View& counts, const View& kept_of_all, std::int64_t device, std::int64_t sender,
                    const Visit& visit) {
@@ -121,7 +121,7 @@ void for_exchanged(std::int64_t members, const View& counts, const View& kept_of
   }
 }
 
-// The same for what one member has for another one: visit(row at the member that has it, row where it goes, ...).
+// The same for what `other` has for this device: visit(row at `other`, row here, number of rows, number of rows dropped after them).
 template <typename Visit>
 void for_handed(const KernelCall& call, std::int64_t other, const Visit& visit) {
   const bool is_back = std::get<graph::GroupOf>(call.attributes).back;
@@ -149,7 +149,7 @@ void exchange_rows(const KernelCall& call, std::span<const char> is_packed) {
   });
 }
 
-// A member's rows for a device's tokens: they stand in a row.
+// A member's rows for the tokens of one device, which are contiguous.
 struct RowsOfDevice {
   std::int64_t first = 0;
   std::int64_t count = 0;
@@ -169,7 +169,7 @@ std::int64_t row_bytes(const View& rows) {
   return bytes;
 }
 
-// Calls visit(row, how many) for what one member sends another one in an exchange.
+// Calls visit(row, number of rows) for what one member sends to another in an exchange.
 template <typename Visit>
 void for_sent(const Handed& handed, const Visit& visit) {
   const bool is_back = handed.of.back;
@@ -185,7 +185,7 @@ std::int64_t exchanged_bytes(const Handed& handed) {
   return rows * row_bytes(handed.operands[0]);
 }
 
-constexpr std::int64_t kHeader = sizeof(std::int64_t);  // the number of rows, and room so that numbers are aligned
+constexpr std::int64_t kHeader = sizeof(std::int64_t);  // the number of rows, padded to the alignment
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + kHeader - 1) / kHeader * kHeader; }
 
@@ -238,7 +238,7 @@ void pack(const Handed& handed, std::byte* to) {
 }
 
 const std::byte* unpack(const Handed& handed, const std::byte* from, std::span<View> operands) {
-  std::byte* data = const_cast<std::byte*>(from);  // a view; operands are only read
+  std::byte* data = const_cast<std::byte*>(from);  // views are not const; operands are only read
   if (handed.op != graph::Op::scatter_rows) {
     operands[0].data = data;
     return from + aligned(handed_bytes(handed));

@@ -1,4 +1,4 @@
-// Whether a training step fits, and that what is offered where it does not was tried and does.
+// Checks whether a training step fits in memory, and that each change offered for a step that does not fit was planned and does fit.
 #include "advice/fit.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ const Offer* find(const Remedies& remedies, const Keys& keys) {
   return nullptr;
 }
 
-// Ten layouts that do not fit, of dense models and mixtures of experts, on chips with little and much memory.
+// Ten layouts that do not fit: dense models and mixtures of experts, on chips with little and with much memory.
 const std::vector<std::string> kTooLarge{
     "model_name=llama2-7b compile_topology=v5e-8",
     "model_name=llama3-8b compile_topology=v5e-4",
@@ -51,7 +51,7 @@ void expect_offers_hold(const std::string& request, const Remedies& found) {
   }
 }
 
-// What keeps devices and tokens stands before what does not.
+// Offers that keep devices and tokens come before offers that reduce tokens, and these before offers that add devices.
 void expect_order(const std::string& request, const Remedies& found) {
   const Offer before = offer_of({}, plan_step(test::words_of(request)));
   const auto price = [&](const Offer& offer) { return offer.devices > before.devices ? 2 : offer.tokens < before.tokens ? 1 : 0; };
@@ -78,7 +78,7 @@ TEST(Fit, OffersToShardAReplicatedModel) {
   EXPECT_NE(find(found, {"ici_data_parallelism=1", "ici_fsdp_parallelism=8"}), nullptr);
 }
 
-// Layers that stand apart hold more at a time than those of a loop.
+// Layers that are not scanned keep more memory alive at a time than layers in a loop.
 TEST(Fit, OffersToScanLayers) {
   const Remedies found =
       remedies("model_name=llama2-7b override_model_config=true base_num_decoder_layers=16 compile_topology=v6e-8 scan_layers=false");
@@ -101,7 +101,7 @@ TEST(Fit, SaysOfWhatThePeakIsMade) {
   EXPECT_THAT(fit_words(test::session("model_name=llama2-7b compile_topology=v6e-8")), HasSubstr("it fits, "));
 }
 
-// The devices that one machine plays share its memory, whatever a generic core has.
+// Without compile_topology the devices are emulated by one machine and share its memory, so the memory of a generic core decides nothing.
 TEST(Fit, JudgesNoMachineThatNobodyAskedFor) {
   const std::string words = fit_words(test::session("model_name=llama2-7b"));
   EXPECT_THAT(words, HasSubstr("compile_topology= tells whether a machine has it."));
@@ -113,7 +113,7 @@ TEST(Fit, SaysWhyNoStepIsPlanned) {
               HasSubstr("No training step is planned: "));
 }
 
-// A large model whose layers stand apart takes long to plan: it is not planned along the way, and fewer changes of it are tried.
+// A large model with unscanned layers takes long to plan: `fit` does not plan it unasked, and the search for changes tries fewer of them.
 TEST(Fit, PlansNoLargeModelAlongTheWay) {
   const std::string large = "model_name=deepseek3-671b compile_topology=v5p-512 ici_fsdp_parallelism=32 ici_expert_parallelism=8 scan_layers=";
   const session::Session apart = test::session(large + "false");
@@ -136,7 +136,7 @@ TEST(Factorings, DivideTheSliceEvenlyAndOrderByState) {
   EXPECT_LE(found.front().state_bytes, found.back().state_bytes);
 }
 
-// What is told of a factoring is what the layout of a request with its keys has.
+// The state bytes listed for a factoring equal those of the layout that its keys produce.
 TEST(Factorings, KnowTheStateOfTheLayoutThatTheyMake) {
   const std::string request = "model_name=llama2-7b compile_topology=v6e-16";
   const session::Session session = test::session(request);
@@ -150,7 +150,7 @@ TEST(Factorings, KnowTheStateOfTheLayoutThatTheyMake) {
   }
 }
 
-// On one device: several have added gradients up before they are applied.
+// Only on one device: several devices must add up all gradients before any of them is applied.
 TEST(Fit, OffersToMakeGradientsAgainWhereAllOfThemAreKept) {
   const std::string request =
       "model_name=qwen3-0.6b dtype=bfloat16 per_device_batch_size=1 max_target_length=256 remat_policy= remat_gradients=false ";

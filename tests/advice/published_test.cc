@@ -1,4 +1,4 @@
-// Whether steps fit, beside runs that others published as fitting or as out of memory, see tests/golden/fits/README.md.
+// Compares predictions of whether a step fits with published runs that fitted or ran out of memory; see tests/golden/fits/README.md.
 #include <nlohmann/json.hpp>
 
 #include "advice/fit.h"
@@ -12,7 +12,7 @@ nlohmann::json published_cases() {
   return nlohmann::json::parse(test::read_text((test::source_folder() / "tests/golden/fits/cases.json").string()));
 }
 
-// A case whose `wrong` tells why is known to be predicted wrongly: where it no longer is, the table of docs/prediction.md has to move.
+// A case with `wrong` is known to be predicted wrongly. If its prediction becomes right, the table in docs/prediction.md must change too.
 TEST(PublishedFits, ArePredictedAsTheTableSays) {
   for (const nlohmann::json& one : published_cases()) {
     SCOPED_TRACE(one["name"].get<std::string>());
@@ -22,7 +22,7 @@ TEST(PublishedFits, ArePredictedAsTheTableSays) {
   }
 }
 
-// Predictions would be worth little if one answer were right for most cases.
+// Predictions would be worth little if the same answer were right for most cases.
 TEST(PublishedFits, AreOfBothKindsAndFiveOfEachArePredictedRight) {
   int right[2] = {0, 0};
   for (const nlohmann::json& one : published_cases()) right[one["fits"].get<bool>()] += !one.contains("wrong");

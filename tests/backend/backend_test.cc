@@ -1,4 +1,4 @@
-// What backends can run.
+// Tests which ops have kernels in the backends.
 #include "backend/backend.h"
 
 #include <set>
@@ -13,7 +13,8 @@ namespace {
 
 using graph::Op;
 
-// Placed, laid out or written as other ops, moved by the transport as whole shards, or made by the program itself.
+// Ops without kernels: they are placed, laid out or rewritten as other ops, moved by the transport as whole shards, or executed by the
+// program itself.
 const std::set<Op> kNoKernels{Op::input,       Op::parameter, Op::constraint, Op::reshape, Op::slot_mask,
                               Op::stage_state, Op::repeat,    Op::reshard,    Op::all_sum, Op::region};
 

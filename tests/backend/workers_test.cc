@@ -1,4 +1,4 @@
-// Blocks of work on threads: every block once, from any caller.
+// Tests of the thread pool: every block of work runs once, whichever thread calls.
 #include "backend/workers.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ TEST(Workers, HandOutTheSameBlocksOnAnyNumberOfThreads) {
   }
 }
 
-// The first block that each thread takes, with all of them at work.
+// The first block that each thread takes, with all threads taking part.
 std::set<std::int64_t> first_blocks(Workers& workers, std::int64_t count, Workers::Order order) {
   std::map<std::thread::id, std::int64_t> first;
   std::mutex mutex;
@@ -63,7 +63,7 @@ std::set<std::int64_t> first_blocks(Workers& workers, std::int64_t count, Worker
   return blocks;
 }
 
-// In every call, so that a thread finds in its caches what it made in the one before.
+// A thread starts with the same share in every call, so that it finds in its caches what it computed in the previous call.
 TEST(Workers, GiveEachThreadItsOwnShareFirst) {
   Workers workers(4);
   for (int round = 0; round < 50; ++round) {
@@ -72,7 +72,7 @@ TEST(Workers, GiveEachThreadItsOwnShareFirst) {
   }
 }
 
-// A thread that is done helps those that are not: one that waits in its first block leaves all of its share to others.
+// Threads that are done take blocks from other threads' shares: a thread held up in its first block leaves the rest of its share to them.
 TEST(Workers, HelpWithOthersShares) {
   Workers workers(3);
   std::atomic<std::int64_t> done{0};
@@ -83,7 +83,7 @@ TEST(Workers, HelpWithOthersShares) {
   EXPECT_EQ(done, 700);
 }
 
-// In a call from inside a task that nobody helps with, every share is gone through along memory.
+// In a nested call that no other thread helps with, the caller goes through every share in ascending order of memory.
 TEST(Workers, GoAlongSharesThatAreLeftToThem) {
   Workers workers(2);
   std::atomic<int> begun{0};
@@ -110,7 +110,7 @@ TEST(Workers, DoNothingForNothing) {
   EXPECT_EQ(sum_to(workers, 5, 0), 10) << "a grain of none is one of one";
 }
 
-// Several threads call at once, and tasks call again; each call gets the sum of its own blocks.
+// Several threads call at once, and tasks make nested calls; each call gets the sum of its own blocks.
 TEST(Workers, ServeManyCallersAndTasksThatCallAgain) {
   for (const int threads : {1, 2, 3, 8}) {
     Workers workers(threads);
@@ -134,7 +134,7 @@ TEST(Workers, ServeManyCallersAndTasksThatCallAgain) {
   }
 }
 
-// Who wakes a parked thread sends it to another core; it may run anywhere again while it works.
+// A parked thread is moved to another core when it is woken. While it works, it may run on all cores again.
 TEST(Workers, AreFreeToRunAnywhereAfterTheyWereParked) {
   const auto cores = [] {
     cpu_set_t of_thread;

@@ -1,4 +1,4 @@
-// Lines of files, one after the other.
+// Reading the lines of a file one after the other.
 #include "base/file_lines.h"
 
 #include <tuple>
@@ -39,7 +39,7 @@ TEST(FileLines, ThatAreTooLongHaveAnEndAllTheSame) {
   EXPECT_TRUE(!line.has_end && line.is_cut);
 }
 
-// Lengths that end before, at and behind the borders of blocks.
+// The lengths make lines end before, at and after the boundaries of the blocks that are read.
 TEST(FileLines, AreTheSameHoweverBlocksCutThem) {
   const test::TemporaryFolder folder;
   std::vector<std::string> expected;
@@ -71,7 +71,7 @@ TEST(FileLines, RefuseWhatIsNoFile) {
   EXPECT_EQ(test::message_of([] { lines_of("/"); }), "/: the file cannot be read: it is no file\n  fix: another");
 }
 
-// The memory of this process has nothing at its beginning.
+// Address 0 of a process is not mapped, so reading its memory file from the beginning fails, even as root.
 TEST(FileLines, ThatCannotBeReadFail) {
   EXPECT_EQ(test::message_of([] { lines_of("/proc/self/mem"); }), "/proc/self/mem: the file cannot be read: Input/output error\n  fix: another");
 }

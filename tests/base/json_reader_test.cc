@@ -1,4 +1,4 @@
-// What is read of JSON that may hold anything.
+// Reading fields from JSON that may hold anything.
 #include "base/json_reader.h"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the JSON writer writes, read back by another program's reader.
+// The output of the JSON writer, read back by an independent JSON library.
 #include <cstdint>
 #include <limits>
 #include <string>

@@ -1,4 +1,4 @@
-// How many cores there are to use, by the files in which a kernel tells it, and threads that are kept off one.
+// The number of usable cores according to the files in which a kernel reports it, and keeping threads off one core.
 #include "base/machine_cores.h"
 
 #include <algorithm>

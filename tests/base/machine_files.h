@@ -1,4 +1,4 @@
-// The files in which a kernel tells of a machine, as a test wants them.
+// Fake copies of the files in which a kernel describes the machine, with contents that a test chooses.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ class MachineFiles {
     std::filesystem::create_directories(at.parent_path());
     std::ofstream(at) << text;
   }
-  std::string root() const { return folder_.path(); }  // "/" of the machine
+  std::string root() const { return folder_.path(); }  // The folder that stands for "/".
 
  private:
   TemporaryFolder folder_;

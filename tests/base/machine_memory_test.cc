@@ -1,4 +1,4 @@
-// How much memory is free, by the files in which a kernel tells it.
+// Free memory according to the files in which a kernel reports it.
 #include "base/machine_memory.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(FreeMemory, IsTheMachinesWithoutAContainer) {
   EXPECT_EQ(machine.free().where, "the machine") << "a group without a limit";
 }
 
-// Caches of files are given back before anything is killed.
+// File caches in memory.stat count as free: the kernel reclaims them before it kills a process.
 TEST(FreeMemory, IsUnderTheLimitOfAContainer) {
   MachineWithMemory machine;
   machine.put("/proc/meminfo", kMeminfo);

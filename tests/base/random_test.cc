@@ -1,4 +1,4 @@
-// Random orders.
+// Random permutations computed from a key.
 #include "base/random.h"
 
 #include <numeric>
@@ -29,7 +29,7 @@ TEST(Permuted, IsAnotherOrderForAnotherKey) {
   EXPECT_EQ(order(7, 100), order(7, 100));
 }
 
-// Of 1000 neighbours about one stays a neighbour.
+// In a random order of 1000 numbers about one pair of neighbours is expected to stay adjacent; the bound of 10 leaves ample room.
 TEST(Permuted, PutsNeighboursApart) {
   const std::vector<std::uint64_t> places = order(3, 1000);
   int neighbours = 0;

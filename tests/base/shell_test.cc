@@ -1,4 +1,4 @@
-// What a shell makes of command lines that are written for it.
+// Command lines quoted for a shell arrive in the program as they were meant.
 #include "base/shell.h"
 
 #include <gtest/gtest.h>

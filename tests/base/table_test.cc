@@ -1,4 +1,4 @@
-// Tables for terminals.
+// Tables printed in a terminal.
 #include <string>
 
 #include <gtest/gtest.h>

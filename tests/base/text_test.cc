@@ -1,4 +1,4 @@
-// Words, numbers and units.
+// Splitting and joining words, and parsing and printing numbers and units.
 #include <cstdint>
 #include <limits>
 #include <string>

@@ -1,4 +1,4 @@
-// Paths as a tree.
+// Paths printed as a tree.
 #include <string>
 #include <vector>
 

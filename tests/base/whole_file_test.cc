@@ -1,4 +1,4 @@
-// Files that are written as a whole or not at all.
+// Files are replaced as a whole or not at all.
 #include "base/whole_file.h"
 
 #include <filesystem>
@@ -26,7 +26,7 @@ TEST(WholeFile, IsReadAsItWasWritten) {
   EXPECT_EQ(files_in(folder.path()), 1u);
 }
 
-// A folder that nothing can be written in does not stop root, one that is not there does.
+// The folder is missing rather than write-protected, since write protection does not stop root.
 TEST(WholeFile, SaysWhyItIsNotWritten) {
   const test::TemporaryFolder folder;
   EXPECT_EQ(test::message_of([&] { replace_file(folder.path() + "/no/f", "x", "another"); }),

@@ -1,4 +1,4 @@
-// `moesh bench`.
+// `moesh bench`: where the time of a step, a token, a prompt or a kernel goes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -67,15 +67,16 @@ TEST(Bench, ShowsWhereAPromptsTimeGoes) {
   EXPECT_NEAR(json["tokens_per_second"].get<double>() * json["seconds_per_prompt"].get<double>(), 32, 1e-6);
 }
 
-// A row reads two of four experts, many rows all of them; the compute type's bytes, which decoding keeps.
+// One row reads two of the four experts and many rows read all of them. Weights count in the bytes of the
+// compute type, in which decoding keeps them.
 TEST(Bench, CountsTheWeightsThatATokenNeeds) {
   const auto read = [](const std::string& more) {
     const std::string one_device = " compile_topology=cpu-1 ici_fsdp_parallelism=1 ";
     return nlohmann::json::parse(outcome("bench decode --json" + (kSmall + one_device + more)).out)["weights_read"].get<double>();
   };
   const double one = read("per_device_batch_size=1 dtype=float32 "), all = read("per_device_batch_size=64 dtype=float32 ");
-  constexpr double kExpert = 2 * 3 * 16 * 24 * 4;  // bytes of an expert in both layers
-  constexpr double kRow = 16 * 4;                  // of the embedding
+  constexpr double kExpert = 2 * 3 * 16 * 24 * 4;  // bytes of one expert in both layers
+  constexpr double kRow = 16 * 4;                  // bytes of one row of the embedding
   EXPECT_NEAR(all - one, 2 * kExpert + 63 * kRow, 1);
   EXPECT_NEAR(read("per_device_batch_size=1 dtype=bfloat16 float32_gate_logits=false "), one / 2, 1);
 }
@@ -102,7 +103,7 @@ TEST(BenchKernels, TimesThoseThatAreAskedFor) {
   EXPECT_EQ(made.out.find("einsum"), std::string::npos);
 }
 
-// Every kernel that is listed runs on its operands; with a sanitizer some do.
+// Every listed kernel runs on its operands; a build with a sanitizer runs only some of them.
 TEST(BenchKernels, WritesAllOfThemAsJson) {
   const Outcome made = outcome(std::string("bench kernels --json") + (test::kIsSanitized ? " --only ro" : ""));
   ASSERT_EQ(made.code, 0) << made.err;

@@ -1,4 +1,4 @@
-// `moesh checkpoint`: what is there, whether it is whole, and what differs.
+// `moesh checkpoint`: lists, checks, compares and removes checkpoints.
 #include <filesystem>
 
 #include <gmock/gmock.h>

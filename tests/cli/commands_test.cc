@@ -1,5 +1,4 @@
-// The command lines that users of the mirrored features run today (reference/commands.md), word for word after the
-// trainer's name and its configs/base.yml.
+// Command lines of MaxText users, taken word for word after the trainer's name and its configs/base.yml.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -83,7 +82,7 @@ std::string strategy_of(const session::Session& session) {
   return "";
 }
 
-// Whether a region of the graph says that it works this way, "ring" or "all-to-all".
+// Whether the graph has a region that works in this way, "ring" or "all-to-all".
 bool has_region(const graph::Graph& graph, const std::string& way) {
   for (const std::string& line : split(graph::to_text(graph), '\n')) {
     const std::string code = line.substr(0, line.find('#'));
@@ -116,7 +115,7 @@ TEST(Commands, EpAsTpRunsAsWritten) {
   EXPECT_EQ(session.layout.rule_set, "ep-tp");
   EXPECT_THAT(session.loaded.notices, Contains("expert_shard_attention_option=tp is deprecated: "
                                                "custom_mesh_and_rule=ep-tp already says it"));
-  // The expert axis does what tensor does, but inside the experts shards experts, and never a batch.
+  // The expert axis does the work of the tensor axis, except that it shards the experts of MoE layers; it never shards a batch.
   EXPECT_EQ(test::lies(session.layout, session.layout.input), "[data, -]");
   EXPECT_EQ(parameter_lies(session, "decoder/layers/self_attention/query/kernel"), "[-, -, expert, -]");
   EXPECT_EQ(parameter_lies(session, "decoder/layers/MoeBlock_0/wi_0"), "[expert, -, -, -]");
@@ -159,7 +158,7 @@ TEST(Commands, TheFiveModesOfTheExpertPathsRunAsWritten) {
     EXPECT_EQ(sizes_of(session), mode.sizes);
     EXPECT_EQ(strategy_of(session), mode.strategy);
     EXPECT_EQ(has_region(session.graph, "ring"), mode.strategy == "ring");
-    // Where one device has all experts nothing travels.
+    // If one device holds all experts, nothing is exchanged.
     const bool travels = mode.sizes == "expert=8";
     EXPECT_EQ(has_region(session.graph, "all-to-all"), mode.strategy == "a2a" && travels);
     EXPECT_EQ(has_region(session.graph, "local"), mode.strategy == "a2a" && !travels);
@@ -218,7 +217,7 @@ TEST(Commands, DispatchRunsWithOneAxisLeftOpen) {
   }
 }
 
-// A size of -1 that was asked for takes what is left, and the default's own -1 gives way to it.
+// An axis size of -1 in the request takes the remaining devices, and the default axis of size -1 gives way to it.
 TEST(Commands, DispatchRunsAsWritten) {
   for (const bool peel : {true, false}) {
     const session::Session session = after_base_yml(std::string(kDispatch) + (peel ? "true" : "false"));

@@ -1,4 +1,4 @@
-// `moesh compile`, and `moesh why` of what it lists.
+// `moesh compile`, and `moesh why` for the collectives that it lists.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -82,7 +82,7 @@ TEST(Compile, WritesTheNamesOfRecordedSteps) {
   for (const auto& [kind, count] : counts) EXPECT_EQ(json["collectives"]["totals"][kind]["count"], count) << kind;
 }
 
-// What is listed is what the partitioned graph is known to send.
+// The bytes listed for the collectives equal those of the collectives in the partitioned graph.
 TEST(Compile, ListsWhatTheGraphSends) {
   const advice::Planned planned = advice::plan_step(test::words_of(kCompiled));
   double listed = 0, known = 0;
@@ -109,6 +109,18 @@ TEST(Compile, SetsTwoPlansSideBySide) {
   EXPECT_GT(gathered("before"), 2 * gathered("after"));
   const Outcome same = outcome(std::string("compile") + kCompiled + " --diff steps=3");
   EXPECT_THAT(same.out, HasSubstr("Collectives are the same."));
+  const Outcome slower = outcome(std::string("compile") + kCompiled + " --diff router_skew=1");
+  EXPECT_THAT(slower.out, HasSubstr("collectives that differ")) << "as many bytes, which take longer";
+}
+
+// The time that a step waits for values in the host's memory has a line of its own, so that the parts add up to the total.
+TEST(Compile, SetsWaitsForTheHostSideBySide) {
+  const Outcome made = outcome(
+      "compile model_name=llama3-8b compile_topology=b200-8 ici_fsdp_parallelism=8 per_device_batch_size=2 max_target_length=4096 "
+      "remat_policy=minimal --diff remat_policy=minimal_offloaded");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, ::testing::ContainsRegex("waits for the host +0.00 ms +[0-9]+ ms"));
+  EXPECT_THAT(made.out, ::testing::ContainsRegex("in the host's memory +0 B +[0-9.]+ GiB"));
 }
 
 TEST(Compile, TellsWhatWouldMakeItFit) {
@@ -119,7 +131,7 @@ TEST(Compile, TellsWhatWouldMakeItFit) {
   EXPECT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr(" are missing."), HasSubstr("\nwhat makes it fit ")));
   EXPECT_FALSE(json_of(large + " --json")["fits"].get<bool>());
-  // The advice is what it says.
+  // The suggested changes make the step fit, as the output claims.
   EXPECT_THAT(made.out, HasSubstr("\nper_device_batch_size=2 "));
   EXPECT_THAT(made.out, HasSubstr("\ncompile_topology=v5p-32 ici_fsdp_parallelism=4 "));
   EXPECT_TRUE(json_of(large + " --json compile_topology=v5p-32 ici_fsdp_parallelism=4")["fits"].get<bool>());
@@ -157,7 +169,7 @@ TEST(Compile, RefusesMachinesThatAreNotThere) {
   EXPECT_THAT(made.err, HasSubstr("hardware 'v5p' has no size '17'"));
 }
 
-// In a layer five all-to-alls with the flag, none without it: as published for eight MI355X.
+// With the flag each layer has five all-to-alls, without it none, as published for eight MI355X.
 TEST(Compile, TheDispatchFlagMakesFiveAllToAllsOfALayersGathers) {
   const std::string line =
       "compile --json model_name=mixtral-8x7b ici_expert_parallelism=-1 capacity_factor=1.25 sparse_matmul=False "
@@ -175,7 +187,7 @@ TEST(Compile, TheDispatchFlagMakesFiveAllToAllsOfALayersGathers) {
   EXPECT_GT(off["seconds_per_step"].get<double>(), 1.15 * on["seconds_per_step"].get<double>());
 }
 
-// Word for word as users type it.
+// The command is spelled exactly as users type it.
 TEST(Compile, TakesTheReferencesCommandForOtherHardware) {
   const Json json = json_of(
       "compile --json src/maxtext/configs/base.yml model_name=deepseek3-test custom_mesh_and_rule=ep-as-cp "

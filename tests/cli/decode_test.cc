@@ -1,4 +1,4 @@
-// `moesh decode`: texts of a Hugging Face folder and of a run, and what is asked wrongly.
+// `moesh decode`: continues texts with the model of a Hugging Face folder or of a run, and refuses wrong requests.
 #include <algorithm>
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 
 std::string llama() { return (test::source_folder() / "tests/golden/hf/llama").string(); }
 
-// The model's tokens are bytes.
+// Without a tokenizer, each byte of the text is a token of the model.
 Outcome decode(std::vector<std::string> words) {
   words.insert(words.begin(), {"decode", llama(), "tokenizer_path=", "dtype=float32"});
   return outcome_of(words);

@@ -1,4 +1,4 @@
-// `moesh doctor`: what it tells of a machine, and the file that it measures.
+// `moesh doctor`: what it reports about a machine, and the hardware file that it measures.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -35,7 +35,8 @@ TEST(Doctor, RefusesWhatItDoesNotTake) {
   EXPECT_THAT(error("doctor --calibrate --to a.txt"), HasSubstr("'a.txt' is no name for a hardware file"));
 }
 
-// Times differ from machine to machine: what is written is read, has all that a step does, and predicts a step within a factor.
+// Times differ between machines, so the test checks only that the file can be read, has all kernels of a
+// step, and predicts a step within a factor of ten.
 TEST(DoctorSlow, MeasuresTheMachineAndPredictsItsSteps) {
   const test::TemporaryFolder folder;
   const std::string file = folder.path() + "/here.yml";

@@ -1,4 +1,4 @@
-// Every number that a user can set, at the ends of its range and beyond: it is refused, or what comes out is a number.
+// Sets every numeric key to the ends of its range and beyond: either the value is refused, or every number that comes out is finite.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -54,7 +54,7 @@ std::string high_end(const config::Key& key) {
   return high.starts_with('<') ? high.substr(1) : high;
 }
 
-// Two steps, of which every number that is written is finite.
+// Runs two steps; every number that they write must be finite.
 void expect_numbers(const std::string& request, bool may_overflow) {
   const test::TemporaryFolder folder;
   const std::string metrics = folder.path() + "/m.jsonl";
@@ -81,7 +81,7 @@ void expect_numbers_at_edges(const config::Key& key, const std::string& request)
     SCOPED_TRACE(request + name + "=" + value);
     expect_numbers(request + name + "=" + value, false);
   }
-  // What is large takes long: sizes are planned only.
+  // Large sizes would take long to run, so they are only planned.
   for (const std::string& value : {high_end(key), std::string(key.kind == config::Kind::real ? "1e300" : "9000000000000000")}) {
     SCOPED_TRACE(request + name + "=" + value);
     if (key.kind == config::Kind::real && key.name != "per_device_batch_size") {

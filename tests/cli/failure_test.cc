@@ -1,4 +1,4 @@
-// Each kind of exception has its own words, and only what no one foresaw is called a fault of moesh.
+// Each kind of exception has its own message, and only unforeseen ones are called a fault of moesh.
 #include <filesystem>
 #include <new>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Requests of other programs through whole commands.
+// Commands of other programs, translated and run as whole command lines.
 #include <filesystem>
 #include <set>
 
@@ -28,7 +28,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-// "moesh lint ... \" and the lines that it goes on in.
+// The first command of the output, from "moesh lint ..." over all lines that a backslash continues.
 std::string first_command(const std::string& out) {
   std::size_t end = out.find('\n');
   while (end != std::string::npos && end > 0 && out[end - 1] == '\\') end = out.find('\n', end + 1);

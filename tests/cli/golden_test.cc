@@ -1,5 +1,5 @@
-// Holds layouts against the recorded ones in tests/golden/shardings: parameters, input and optimizer one by one; of the
-// recorded floating-point activation constraints each must be among ours.
+// Compares layouts with those recorded in tests/golden/shardings: parameters, input and optimizer state one
+// by one, while each recorded floating-point activation constraint must occur in the computed layout.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -34,7 +34,7 @@ std::vector<std::string> request_of(const Json& config) {
 }
 
 using Sizes = std::map<std::string, std::int64_t>;
-using PlainSpec = std::vector<std::vector<std::string>>;  // no axes of size 1, no replicated dims at the end
+using PlainSpec = std::vector<std::vector<std::string>>;  // without axes of size 1 and without replicated dims at the end
 
 Sizes sizes_in(const Json& mesh) {
   Sizes sizes;
@@ -57,7 +57,7 @@ PlainSpec plain(const Json& spec, const Sizes& sizes) {
   return all;
 }
 
-// Dims with their axes in any order: an unlabelled record may be a transposed view of ours.
+// Dims and their axes, in any order: a record without labels may be a transposed view of the activation here.
 std::multiset<std::pair<std::int64_t, std::vector<std::string>>> dims_of(const Json& shape, const PlainSpec& spec) {
   std::multiset<std::pair<std::int64_t, std::vector<std::string>>> dims;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -135,7 +135,7 @@ TEST(GoldenCases, AreAllHere) { EXPECT_EQ(test::cases_in(kFolder).size(), 51u); 
 
 class GoldenRules : public ::testing::TestWithParam<std::string> {};
 
-// A record holds the rules of the labels that its cases met, in order.
+// A record holds the rules of the labels that its cases used, in order.
 TEST_P(GoldenRules, AreThoseRecorded) {
   const Json recorded = Json::parse(test::read_text(kFolder / "_rules.json"))[GetParam()];
   std::vector<std::string> request;

@@ -1,4 +1,4 @@
-// `moesh graph`: the model, the graph after each pass, the partitioned graph with its choices, and the plan.
+// `moesh graph`: prints the model, the graph after each pass, the partitioned graph with its choices, and the plan.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ std::string printed(const std::string& options) {
   return made.out;
 }
 
-// What is printed can be given to the reader as it is, remarks included.
+// The printed text can be parsed as it is, including its remarks.
 TEST(GraphCommand, PrintsGraphsThatAreReadBack) {
   EXPECT_EQ(test::difference_of(graph::parse_graph(printed("")).graph, test::session(kOnTwo).graph), "");
   for (const train::GraphPass& pass : train::graph_passes()) {

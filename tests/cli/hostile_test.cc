@@ -1,4 +1,4 @@
-// Values that no one means: each ends in an error that says so, and soon.
+// Absurd values: each soon ends in an error that says what is wrong.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ TEST(Hostile, InputLabelsMustDiffer) {
             "inputs: label 'a' stands on dims 0 and 1, a label names one dim");
 }
 
-// A million layers written one by one would fill the memory.
+// Written out one by one, a million layers would fill the memory.
 TEST(Hostile, AMillionUnscannedLayersAreRefused) {
   EXPECT_THAT(
       refusal("base_num_decoder_layers=1000000 scan_layers=false"),

@@ -1,4 +1,4 @@
-// Hugging Face folders through whole commands: verified, trained from, and converted both ways.
+// Whole commands on Hugging Face folders: verifying them, training from them, and converting them in both directions.
 #include <cstdlib>
 #include <filesystem>
 #include <regex>
@@ -45,7 +45,7 @@ std::map<std::string, std::string> tensors_of(const std::string& folder) {
   return all;
 }
 
-// A copy whose files may be changed.
+// A copy of a model folder whose files a test may change.
 class Copy {
  public:
   explicit Copy(const std::string& from) {
@@ -91,12 +91,12 @@ TEST(HuggingFaceVerify, ALayoutThatOnlyTrainsIsHeldToTheRest) {
   EXPECT_THAT(done.out, HasSubstr("not compared: tokens that prompts are gone on with (this layout does not decode: "));
 }
 
-// As MaxText has it: the query's kernel is smaller, and scores are not scaled.
+// As in MaxText, the scale is folded into the query kernel, which is smaller, and the scores are not scaled.
 TEST(HuggingFaceVerify, WeightsAreScaledForAModelThatDoesNotScaleItsQueries) {
   EXPECT_EQ(verified(kLlama + " attention_score_scale=-1 override_model_config=true"), "");
 }
 
-// Those that are here, and in MOESH_HF_MODELS, where somebody has more.
+// The recorded models of the repository, and those in the folder MOESH_HF_MODELS if it is set.
 std::vector<std::string> recorded_models() {
   std::vector<std::string> folders{test::source_folder() / "tests/golden/hf"}, models;
   if (const char* more = std::getenv("MOESH_HF_MODELS")) folders.emplace_back(more);
@@ -108,7 +108,7 @@ std::vector<std::string> recorded_models() {
   return models;
 }
 
-// A recorded model as the text of one that sees images.
+// A recorded text model, stored as the text part of a model that also sees images.
 class Seeing {
  public:
   Seeing(const std::string& text, const std::string& type, const std::string& architecture, const std::string& beginning) {
@@ -183,7 +183,7 @@ TEST(HuggingFaceTrain, SaysWhichTensorsAreOfImages) {
   EXPECT_THAT(done.out, HasSubstr(" tensors (" + kLeftOut + " left out) read in "));
 }
 
-// Folders as transformers writes them, and what it computes.
+// The folders are written by transformers, which also computes the expected numbers.
 TEST(HuggingFaceVerifySlow, ModelsThatSeeImagesAreFoundAsTheirLibraryHasThem) {
   const std::optional<std::string> python = test::python_with("torch, transformers");
   if (!python) GTEST_SKIP() << "no Python with torch, transformers: MOESH_PYTHON names one";
@@ -228,7 +228,7 @@ TEST(HuggingFaceVerify, RefusesWhatWasNotRecordedOfThisModel) {
   EXPECT_THAT(outcome("verify " + copy.path()).err, HasSubstr("expect.safetensors: the file cannot be opened"));
 }
 
-// The header's text, where the bytes of all that follows stay where they are.
+// Edits the header in place. The length stays the same, so that the bytes of all tensors stay where they are.
 void rename_recorded(const Copy& copy, const std::string& from, const std::string& to) {
   ASSERT_EQ(from.size(), to.size());
   copy.change("expect.safetensors", from, to);
@@ -335,8 +335,8 @@ const std::string kSmallOwn =
     "head_dim=16 "
     "base_mlp_dim=64 base_moe_mlp_dim=32 vocab_size=128 ";
 
-// Trained here under MaxText's conventions, written and described as Hugging Face has it: the same model, and so the
-// same loss.
+// A model that was trained under MaxText's conventions and converted to a Hugging Face folder is the same
+// model, so it has the same first loss.
 TEST(HuggingFaceConvert, WhatIsTrainedHereIsTheSameModelThere) {
   for (const Family& family : kFamilies) {
     const test::TemporaryFolder folder;
@@ -365,7 +365,7 @@ TEST(HuggingFaceConvert, NumbersBecomeThoseThatAreAskedFor) {
 
 using TypeOf = std::function<store::StoredType(const std::string& tensor)>;
 
-// The same model with its tensors in other types.
+// Writes the same model with its tensors in other types.
 void write_in_types(const std::string& from, const std::string& to, const TypeOf& type_of) {
   fs::create_directory(to);
   fs::copy(from + "/config.json", to);
@@ -418,7 +418,7 @@ TEST(HuggingFaceConvert, LayersOfAStackKeepTypesOfTheirOwn) {
   }
 }
 
-// Where the kernel of queries has to be scaled for the model, it is kept wide.
+// If the query kernel has to be scaled for the model, it is stored in a wide type, so that the narrow numbers survive the round trip.
 TEST(HuggingFaceConvert, ScaledNumbersAreTheSameThereAndBackWhereTheyAreNarrow) {
   for (const store::StoredType type : {store::StoredType{DType::bfloat16}, store::kFloat16}) {
     const test::TemporaryFolder folder;

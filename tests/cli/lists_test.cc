@@ -1,4 +1,4 @@
-// What `moesh help` lists, at the widths of terminals.
+// The lists of `moesh help` at several terminal widths, and filters of layouts.
 #include <set>
 #include <string>
 
@@ -73,7 +73,7 @@ TEST(Filters, AreHeededWhateverIsPrinted) {
   const std::string moved = outcome("shardings" + request + " --diff ici_fsdp_parallelism=8 ici_expert_parallelism=1").out;
   EXPECT_THAT(moved, HasSubstr("MoeBlock_0/wi_0"));
   EXPECT_THAT(moved, Not(HasSubstr("self_attention")));
-  // An activation's label shows activations.
+  // Filtering by a label that only activations have lists activations.
   EXPECT_THAT(outcome("shardings" + request.substr(request.find(" model")) + " --filter activation_embed").out, HasSubstr("layer_output"));
 }
 

@@ -1,4 +1,4 @@
-// The first things that are typed: what goes on from configs/first.yml, help in every form, and keys with dashes.
+// The first commands that a new user types: requests based on configs/first.yml, help in every form, and keys with dashes.
 #include <string>
 #include <vector>
 
@@ -49,7 +49,7 @@ TEST(Newcomer, TakesARequestThatNamesItsModelAsItIs) {
   EXPECT_THAT(train_in(folder, small.substr(small.find(' '))), StartsWith("the built-in base.yml, as base_mlp_dim is given\n"));
 }
 
-// Of all keys, those that say what a model is, and no other, keep the first file away.
+// Only the keys that describe a model keep configs/first.yml from being used.
 TEST(Newcomer, KnowsWhichKeysNameAModel) {
   EXPECT_EQ(config::what_names_the_model({}).words, "");
   EXPECT_EQ(config::what_names_the_model({"steps=1", "a.yml"}).words, "a.yml");
@@ -97,7 +97,7 @@ TEST(Newcomer, IsToldThatKeysHaveNoDashes) {
   EXPECT_THAT(outcome("train --stepz=3").err, HasSubstr("\n  fix: steps=VALUE, without dashes\n"));
 }
 
-// The header is there before the step is planned, so also when the plan does not fit this machine.
+// The header is printed before the step is planned, so it appears even if the plan does not fit this machine.
 TEST(Newcomer, SeesWhatIsTrainedBeforeAnythingSlow) {
   const Outcome refused = outcome("train model_name=llama3-405b compile_topology=cpu-1 dataset_type=synthetic per_device_batch_size=1");
   EXPECT_EQ(refused.code, 2);

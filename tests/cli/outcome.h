@@ -1,4 +1,4 @@
-// Whole command lines, run in process.
+// Runs whole command lines in process.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// `moesh compile --html`: one page of planned steps.
+// `moesh compile --html`: planned steps on one HTML page.
 #include <filesystem>
 #include <regex>
 
@@ -28,7 +28,7 @@ constexpr const char* kDense = "model_name=llama2-7b compile_topology=v5p-16 ici
 
 class PlanPage : public ::testing::Test {
  protected:
-  // The page of a request. What it prints is kept.
+  // Returns the page of a request; what the command prints is kept in said_.
   std::string page_of(const std::string& request) {
     said_ = outcome("compile " + request + " --html page.html");
     EXPECT_EQ(said_.code, 0) << said_.err;

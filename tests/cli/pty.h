@@ -1,4 +1,4 @@
-// The binary on a terminal: what it writes there, and what is left to see.
+// Runs the binary on a pseudo-terminal: what it writes there, and what stays visible.
 #pragma once
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ namespace moesh::test {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// All that `moesh LINE` writes to a terminal of that width, escape sequences and all; it must end with `code`.
+// Everything that `moesh LINE` writes to a terminal of this width, escape sequences included. The command must end with `code`.
 inline std::string written_to_terminal(const std::string& line, unsigned short columns, const Variables& variables = {}, int code = 0) {
   winsize size{};
   size.ws_row = 40;
@@ -54,10 +54,10 @@ inline std::string written_to_terminal(const std::string& line, unsigned short c
   return text;
 }
 
-// The lines that stay, after carriage returns and erasures; colours are left out.
+// The lines that stay visible after carriage returns and erasures, without colours.
 inline std::vector<std::string> seen(const std::string& written) {
   std::vector<std::string> lines{""};
-  bool at_start = false;  // of a line that may be written over
+  bool at_start = false;  // of a line that may be overwritten
   for (std::size_t i = 0; i < written.size(); ++i) {
     if (written[i] == '\n') {
       lines.emplace_back();

@@ -1,4 +1,4 @@
-// What README says that commands print is what they print.
+// Checks that the commands in README print what README says they print.
 #include <regex>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace moesh::cli {
 namespace {
 
-// A command that plans, and lines of what it prints: abridged, as "..." says or not.
+// A planning command, and the lines that README shows of its output. They may be abridged, with or without "...".
 struct Shown {
   std::string command;
   std::vector<std::string> lines;
@@ -22,7 +22,8 @@ struct Shown {
 
 bool is_code(const std::string& line) { return line.starts_with("    "); }
 
-// Of code blocks that begin with such a command: what stands behind it, and in the next block where the text between says "prints".
+// Finds the code blocks that begin with such a command. Its output is the rest of the block, and the next
+// block too if the text between begins with "prints".
 std::vector<Shown> shown_in(const std::vector<std::string>& text) {
   const std::regex plans(R"(    \./moesh (shardings|compile|lint) .*)");
   std::vector<Shown> all;

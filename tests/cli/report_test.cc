@@ -1,4 +1,4 @@
-// `moesh report`, and the page that a run leaves at its end.
+// `moesh report`, and the page that a run writes at its end.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ TEST_F(RunPage, ReadsRunsThatWereKilledGoOnOrNeverMadeAStep) {
   EXPECT_THAT(page("r.html"), Not(HasSubstr("<svg")));
 }
 
-// Expert loads of steps that do not fit each other, as somebody may have written them.
+// The expert loads of different steps do not match in shape, as in a file that was edited by hand.
 TEST_F(RunPage, LeavesOutWhatDoesNotFit) {
   const std::string begin = "{\"run\": {\"moesh\": \"0.1.0\"}}\n";
   write("metrics.jsonl", begin + "{\"step\": 0, \"loss\": 1, \"moe\": {\"tokens\": [[1, 2], [3, 4]]}}\n{\"step\": 1, \"loss\": 1, \"moe\": {\"tokens\": [[1]]}}\n"

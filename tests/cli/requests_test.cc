@@ -1,5 +1,5 @@
-// What every command answers to the same request: those that plan take what only a run asks for, runs refuse what they
-// cannot do before anything starts.
+// How commands answer the same request: commands that plan accept settings that only matter in a run, and
+// runs refuse what they cannot do before anything starts.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ const std::string kTinyRequest =
     " base_num_decoder_layers=2 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 base_num_kv_heads=2 head_dim=8 "
     "vocab_size=64 max_target_length=16 per_device_batch_size=4 dataset_type=synthetic steps=1 ";
 
-// Another engine's data, checkpoints and profiler change nothing about where tensors lie.
+// Data, profilers and epochs that runs do not support change nothing about where tensors lie.
 TEST(Requests, ThatOnlyARunCannotDoStopNoPlan) {
   const test::TemporaryFolder folder;
   for (const std::string key :

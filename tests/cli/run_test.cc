@@ -1,4 +1,4 @@
-// Whole command lines: exit codes, what goes to which stream, help, and that every example runs.
+// Whole command lines: exit codes, what goes to which stream, help, and that every example in the help runs.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -123,7 +123,7 @@ TEST(Help, OfEveryCommandHasExamples) {
   }
 }
 
-// A server goes on until it is asked to end.
+// A server runs until it is asked to end.
 void expect_served(const std::string& example) {
   const test::TemporaryFolder folder;
   test::Process process(example + " --port 0", folder.path());
@@ -132,7 +132,7 @@ void expect_served(const std::string& example) {
   EXPECT_EQ(process.wait(), 0) << process.err();
 }
 
-// What a user types from the top of a clone. Here it is a folder that looks like one, and keeps what examples write.
+// Examples are what a user types at the top of a clone. Here that is a folder that looks like a clone and keeps what the examples write.
 TEST(Help, ShowsExamplesThatRun) {
   const test::TemporaryFolder clone;
   for (const char* name : {"configs", "tests"})

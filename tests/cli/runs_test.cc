@@ -1,4 +1,4 @@
-// `moesh runs`.
+// `moesh runs`: lists runs and compares them, read from their metrics.
 #include <fstream>
 
 #include <fmt/core.h>
@@ -100,7 +100,7 @@ TEST_F(Runs, ThatWereStartedAgainAreOneCourse) {
   EXPECT_EQ(losses, (std::vector<double>{9, 6, 5, 4}));
 }
 
-// Of what was done again, what was done last.
+// If a step was repeated after a restart, its last record counts.
 TEST_F(Runs, TellWhatExpertsHadOverStretchesOfTheirSteps) {
   const auto step = [](int number, const std::string& tokens) {
     return fmt::format("{{\"step\": {}, \"loss\": 1, \"moe\": {{\"tokens\": {}}}}}\n", number, tokens);

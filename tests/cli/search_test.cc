@@ -1,4 +1,4 @@
-// `moesh search`: what it tells, and what it refuses.
+// `moesh search`: what it reports, and what it refuses.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ TEST(Search, FitsTheTerminal) {
   }
 }
 
-// The commands are what was planned: pasted, they give the figures of the table.
+// The commands in the JSON are those that were planned: compiled again, they give the same figures.
 TEST(Search, WritesTheSameAsJson) {
   const Outcome made = outcome(kSearched + "--json --against remat_policy=full");
   ASSERT_EQ(made.code, 0) << made.err;

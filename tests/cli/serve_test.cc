@@ -1,4 +1,4 @@
-// `moesh serve` as a process: from its address to its end, and what is asked wrongly.
+// `moesh serve` as a process, from printing its address to its end, and wrong requests.
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using ::testing::Not;
 
 std::string served_llama() { return (test::source_folder() / "tests/golden/hf/llama").string(); }
 
-// Once it says where it is.
+// Waits until the server prints its address, and returns the port.
 int port_of(const test::Process& process) {
   int port = 0;
   const bool is_ready = test::wait_until([&] {

@@ -1,4 +1,4 @@
-// `moesh compile --skew`: what a step takes where routers favour some experts.
+// `moesh compile --skew`: the predicted step if routers favour some experts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Two layers; 2 groups of 4 devices, which share out 8 experts and have 4096 tokens of two choices.
+// Two layers on 2 groups of 4 devices. Each group shards 8 experts and routes 4096 tokens to two experts each.
 const std::string kSpread =
     "compile model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=2 max_target_length=512 "
     "per_device_batch_size=2 compile_topology=v5p-16 ici_fsdp_parallelism=2 ici_expert_parallelism=4 ";
@@ -31,7 +31,7 @@ Json step_json(const std::string& line) {
 
 double figure(const Json& step, const char* router, const char* key) { return step["routing"][router][key].get<double>(); }
 
-// Rings of experts and all-to-alls.
+// Both for rings of experts and for all-to-alls.
 TEST(Skew, TellsWhatTheBusiestDeviceCostsWhereRowsAreSharedOut) {
   for (const std::string& request : {kSpread, kRing}) {
     const Json step = step_json(request + "--skew 1");
@@ -43,7 +43,8 @@ TEST(Skew, TellsWhatTheBusiestDeviceCostsWhereRowsAreSharedOut) {
     EXPECT_EQ(routing["mean_rows"], 2048);
     EXPECT_EQ(routing["room"], 4096 * 2);
     EXPECT_FALSE(routing["bounded"].get<bool>());
-    // As recorded steps of `train --skew 1` have it: 1.65 in random order, 2.02 by rank, 2.53 times the mean for an expert.
+    // Measured in recorded steps of `train --skew 1`: the busiest device has 1.65 times the mean with experts
+    // in random order and 2.02 times in order of rank, the busiest expert 2.53 times.
     EXPECT_NEAR(figure(step, "expected_maximum", "busiest_by_mean"), 1.65, 0.05);
     EXPECT_NEAR(figure(step, "hottest_together", "busiest_by_mean"), 2.02, 0.05);
     EXPECT_NEAR(routing["busiest_expert"].get<double>(), 2.53, 0.05);
@@ -62,7 +63,8 @@ TEST(Skew, TellsWhatTheBusiestDeviceCostsWhereRowsAreSharedOut) {
   }
 }
 
-// Experts' products and what goes to them by so much, and nothing else.
+// The products of experts grow by the busiest device's factor, the transfers of their rows by at most that
+// factor, and nothing else grows.
 TEST(Skew, GrowsWhatWaitsForTheBusiestDevice) {
   for (const std::string& request : {kSpread, kRing}) {
     const advice::Planned planned = advice::plan_step(test::words_of(request.substr(8) + "router_skew=1"));
@@ -79,7 +81,7 @@ TEST(Skew, GrowsWhatWaitsForTheBusiestDevice) {
         ++products;
       } else if (instruction.op == graph::Op::exchange_rows || instruction.op == graph::Op::scatter_rows) {
         EXPECT_LT(drawn[i].seconds, busiest * even[i].seconds) << instruction.path;
-        sent += drawn[i].seconds > 1.05 * even[i].seconds ? 1 : 0;  // what is small takes little but latency
+        sent += drawn[i].seconds > 1.05 * even[i].seconds ? 1 : 0;  // a small transfer takes little but latency
       } else if (instruction.op == graph::Op::einsum || instruction.op == graph::Op::attention || instruction.op == graph::Op::reshard) {
         EXPECT_EQ(drawn[i].seconds, even[i].seconds) << instruction.path;
       }
@@ -125,16 +127,16 @@ TEST(Skew, TellsWhatABoundedBufferDrops) {
     EXPECT_THAT(outcome(request + "ragged_buffer_factor=1.25 --skew 1").out,
                 AllOf(HasSubstr("A device has room for 2,560 rows (ragged_buffer_factor). In "), HasSubstr("what comes later is dropped"),
                       HasSubstr("has room for all in 99 of 100.")));
-    // Rows that find no room take no time.
+    // Rows that find no room are dropped and take no time.
     EXPECT_LT(step["seconds_per_step"].get<double>(), all["seconds_per_step"].get<double>());
   }
-  // The factor that it names is enough.
+  // The buffer factor that the output names for 99 of 100 steps is enough.
   const double enough = figure(all, "expected_maximum", "in_99_of_100") + 0.01;
   const Json enough_room = step_json(kSpread + "--skew 1 ragged_buffer_factor=" + std::to_string(enough));
   EXPECT_LT(figure(enough_room, "expected_maximum", "overflows"), 0.015);
 }
 
-// FSDP alone, sparse: a device has the rows of its own tokens.
+// Under FSDP alone with sparse experts, each device computes the rows of its own tokens.
 TEST(Skew, CostsNothingWhereADeviceHasAllExperts) {
   const Json step = step_json(kFsdp + "--skew 2");
   EXPECT_EQ(step["routing"]["way"], "whole");
@@ -143,7 +145,7 @@ TEST(Skew, CostsNothingWhereADeviceHasAllExperts) {
   EXPECT_THAT(outcome(kFsdp + "--skew 2").out, HasSubstr("Each device has all experts and the rows of its own tokens"));
 }
 
-// Dense experts, under FSDP and spread over devices.
+// Dense experts, under FSDP alone and with experts sharded over devices.
 TEST(Skew, CostsNothingWhereAllExpertsSeeAllTokens) {
   for (const std::string& request : {kFsdp, kSpread}) {
     const std::string line = request + "sparse_matmul=false per_device_batch_size=1 --skew 2";
@@ -155,7 +157,7 @@ TEST(Skew, CostsNothingWhereAllExpertsSeeAllTokens) {
   }
 }
 
-// Experts with slots, under FSDP and spread over devices.
+// Experts with capacity slots, under FSDP alone and with experts sharded over devices.
 TEST(Skew, DropsWhatFindsNoSlot) {
   for (const std::string& request : {kFsdp, kSpread}) {
     double dropped = -1;

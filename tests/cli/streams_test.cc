@@ -1,4 +1,4 @@
-// Standard streams that are closed, full or broken: no command aborts, and nothing that is printed gets into a file.
+// Standard streams that are closed, full or broken: no command aborts, and nothing that is printed ends up in a file.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ constexpr const char* kUnwritable =
 struct State {
   const char* redirection;
   bool takes_output;
-  const char* said;  // of an output that it does not take; empty where nobody could read it
+  const char* said;  // the message about an output that cannot be written; empty if nobody could read it
 };
 
 constexpr State kStates[] = {
@@ -45,7 +45,7 @@ constexpr State kStates[] = {
 
 struct Line {
   std::string words;
-  int code;  // where the output is taken
+  int code;  // the exit code if the output can be written
 };
 
 std::vector<Line> lines(const std::string& folder) {
@@ -68,7 +68,7 @@ TEST(Streams, EveryCommandEndsInEveryState) {
   for (const State& state : kStates) {
     for (const Line& line : lines(folder.path())) {
       SCOPED_TRACE(line.words + " " + state.redirection);
-      // What stands first is for the streams that the state leaves as they are.
+      // The redirections that come first apply to the streams that the state does not change.
       const std::string command =
           fmt::format("{} {} >/dev/null 2>{} {}", test::binary(), line.words, errors, state.redirection);
       EXPECT_EQ(test::shell(command), state.takes_output ? line.code : 1);
@@ -88,7 +88,7 @@ TEST(Streams, AWrongRequestIsOneWhoeverListens) {
   }
 }
 
-// The numbers of closed streams go to files that are opened later, were they not taken.
+// If the descriptors of closed streams were left free, files opened later would get their numbers and receive what is printed.
 TEST(Streams, NothingThatIsPrintedGetsIntoTheMetrics) {
   const test::TemporaryFolder folder;
   for (const char* state : {"2>&-", "<&- 2>&-", "<&-"}) {
@@ -101,12 +101,12 @@ TEST(Streams, NothingThatIsPrintedGetsIntoTheMetrics) {
   }
 }
 
-// As `moesh ... | head` leaves it, with the signal's own end and where a caller has it ignored.
+// What `moesh ... | head` does, both with SIGPIPE's default action and with a caller that ignores SIGPIPE.
 TEST(Streams, AReaderThatWentAwayEndsACommandQuietly) {
   const test::TemporaryFolder folder;
   const std::string code = folder.path() + "/code", errors = folder.path() + "/errors";
   for (const char* before : {"", "trap '' PIPE; "}) {
-    // The reader says that it is there and goes; its end of the pipe is closed before the file below is seen.
+    // The reader closes its end of the pipe and then creates the file that the writer waits for.
     const std::string gone = folder.path() + "/gone";
     test::shell(
         fmt::format("{{ {}while [ ! -e {} ]; do sleep 0.01; done; {} help keys 2>{}; echo $? >{}; }} | "
@@ -136,11 +136,11 @@ TEST(Streams, ACallerMayLeaveOutTheProgramsName) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Sanitizers need more room for themselves than these limits leave. At the smallest the loader fails, with code 127.
+// Sanitizers themselves need more memory than these limits leave. At the smallest limits the loader fails with code 127.
 TEST(Streams, TooLittleMemoryIsNoFaultOfMoesh) {
   const test::TemporaryFolder folder;
   const std::string errors = folder.path() + "/errors";
-  int never_began = 0;  // any C++ program ends so within some 80 KB, where its libraries have room and the runtime's reserve has none
+  int never_began = 0;  // any C++ program ends like this in a range of some 80 KB, where its libraries fit but not the runtime's reserve
   for (int kilobytes = 12000; kilobytes < 24000; kilobytes += 130) {
     const int code = test::shell(fmt::format("ulimit -v {}; {} train {} steps=1 metrics_file=/dev/null >/dev/null 2>{}",
                                              kilobytes, test::binary(), test::kTinyModel, errors));

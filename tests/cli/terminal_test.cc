@@ -1,4 +1,4 @@
-// What commands look like on a terminal: lines that fit, a progress display that leaves nothing behind, colours.
+// Commands on a terminal: lines that fit, a progress display that leaves nothing behind, and colours.
 #include <algorithm>
 #include <regex>
 #include <string>
@@ -49,7 +49,8 @@ TEST(Terminal, ShowsLinesOfARunThatFitAndNothingOfTheProgressAfterwards) {
   }
 }
 
-// Each display tells of all the steps whose lines stand above it, and none of time when nothing or all is done.
+// Each display counts all steps whose lines were printed before it. It shows no remaining time before the
+// first step, and disappears after the last.
 TEST(Terminal, ShowsProgressThatIsTrue) {
   const test::TemporaryFolder folder;
   const std::string written = written_to_terminal(kTinyLong + folder.path(), 120);
@@ -72,7 +73,7 @@ TEST(Terminal, ShowsProgressThatIsTrue) {
   EXPECT_GE(displays, 4);
 }
 
-// A display that is as wide as the terminal would leave its first line behind.
+// A display as wide as the terminal would wrap and leave its first line behind.
 TEST(Terminal, KeepsTheProgressOnOneLine) {
   const test::TemporaryFolder folder;
   const std::string written = written_to_terminal(kTinyLong + folder.path(), 40);

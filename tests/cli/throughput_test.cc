@@ -1,4 +1,4 @@
-// Predicted throughputs beside those that others measured and published, see tests/golden/throughput/README.md.
+// Compares predicted throughputs with published measurements; see tests/golden/throughput/README.md.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -30,7 +30,7 @@ std::vector<double> errors_of(bool aside) {
 
 double part(const std::vector<double>& errors, double share) { return errors[static_cast<std::size_t>(std::ceil(share * static_cast<double>(errors.size()))) - 1]; }
 
-// Of those that constants were chosen by, and of families that were set aside before.
+// Checks the rows that the constants were chosen by and, separately, the families that were set aside before.
 TEST(ThroughputSlow, IsPredictedAsClosely) {
   for (const bool aside : {false, true}) {
     const std::vector<double> errors = errors_of(aside);

@@ -1,4 +1,4 @@
-// moesh tokenize: tables, JSON, ids back to text, counts, and what it refuses.
+// `moesh tokenize`: tables, JSON, ids back to text, counts, and refused requests.
 #include <cstdlib>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// `moesh train` as a whole: what it prints and writes, and what ends it.
+// `moesh train` as a whole command: what it prints and writes, and which requests it refuses.
 #include <string>
 
 #include <gmock/gmock.h>

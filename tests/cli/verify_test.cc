@@ -1,4 +1,4 @@
-// `moesh verify` as a whole, on a recorded run and on damaged copies of it.
+// `moesh verify` as a whole command, on a recorded run and on damaged copies of it.
 #include <filesystem>
 #include <string>
 

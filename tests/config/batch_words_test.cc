@@ -21,7 +21,7 @@ TEST(BatchWords, TellMicrobatches) {
             "48 rows of 2,048 tokens a step, 6 a device, in 3 microbatches of 16 rows");
 }
 
-// Devices that share a row load one each.
+// Each device loads a whole row, even if several devices share one row.
 TEST(BatchWords, TellFractionsAndWhatIsLoadedBesides) {
   EXPECT_EQ(batch_words(sizes({"per_device_batch_size=0.25"}, 8), 128, 8),
             "2 rows of 128 tokens a step, 0.25 a device, the first of 8 rows that are loaded");

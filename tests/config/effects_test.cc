@@ -1,5 +1,4 @@
-// What the table calls used has an effect that a user can observe: one change of each such key, in a request that it is
-// for.
+// Every key that the table calls used has an effect that a user can observe: each is changed once, in a request to which it applies.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -41,7 +40,7 @@ const std::string kExpertAxis = kDevices + "ici_fsdp_parallelism=1 ici_expert_pa
 const std::string kContextAxis =
     kLlama +
     "compile_topology=cpu-2 per_device_batch_size=1 max_target_length=16 base_emb_dim=16 ici_fsdp_parallelism=1 ";
-// Whatever axes are asked for, also those that shard nothing of a trained batch.
+// A request in which any mesh axis may be set, also one that shards nothing of a training batch.
 const std::string kMesh =
     kLlama +
     "vocab_size=64 per_device_batch_size=4 max_target_length=16 base_emb_dim=16 base_mlp_dim=32 "
@@ -49,7 +48,8 @@ const std::string kMesh =
 const std::string kStages = kMesh + "ici_pipeline_parallelism=2 base_num_decoder_layers=8 ";
 const std::string kWsd = kLlama + "lr_schedule_type=wsd ";
 const std::string kMuon = kLlama + "opt_type=muon ";
-// Their first updates are far too long steps: one ends in what is no number, the other in a gradient without bounds.
+// The first updates of these requests are far too large steps: one run ends in values that are not finite,
+// the other in an unbounded gradient.
 const std::string kDiverging =
     kLlama + "dtype=float32 learning_rate=1000000 warmup_steps_fraction=0 adam_weight_decay=1 steps=4 ";
 const std::string kExploding =
@@ -59,7 +59,7 @@ const std::string kExploding =
 
 const std::string kKept = kLlama + "enable_checkpointing=true steps=4 ";
 
-// Requests of data that need files: each is given the path of its own.
+// Requests that read data files; DataFolder writes them.
 const std::string kText = kLlama + "vocab_size=256 dataset_type=text dataset_path=text.txt ";
 const std::string kJsonl = kLlama + "vocab_size=256 dataset_type=jsonl dataset_path=docs.jsonl ";
 
@@ -307,13 +307,13 @@ const std::vector<Effect> kEffects{
 
 std::string key_of(const Effect& effect) { return effect.change.substr(0, effect.change.find('=')); }
 
-// Keys whose effect is not one of a value: what else is looked at.
+// Keys whose effect is not that of a single value, with the test that shows it.
 const std::set<std::string> kElsewhere{
     "base_config",            // Load.ReadsWhatAFileInheritsBeforeIt
     "override_model_config",  // LoadModel.RefusesAnOverrideThatContradictsThePreset
     "num_pipeline_repeats",   // Pipeline.RefusesLayersThatDoNotDivide
     "attention_output_dim",   // ModelShape.ExpertsOfTheCustomQwenTakeWhatAttentionGives
-    "moe_expert_input_dim",   // the same
+    "moe_expert_input_dim",   // ModelShape.ExpertsOfTheCustomQwenTakeWhatAttentionGives
     "shard_mode",             // Explicit.NamesTheOpAndTheTwoSpecs
     "quantization",           // Rounding.IsOfTheProductsThatTheReferenceQuantizes
     "collective_timeout",     // Together.AProcessThatDoesNotAnswerIsGivenUp
@@ -331,7 +331,7 @@ const std::set<std::string> kElsewhere{
     "decode_sampling_seed",
 };
 
-// Every axis is asked for on its own, and makes a mesh of two devices. The default mesh has no sequence axis.
+// Sets each axis size by itself, which makes a mesh of two devices. The default mesh has no sequence axis, so the request adds one.
 std::vector<Effect> axis_effects() {
   std::vector<Effect> effects;
   for (const Topic& topic : topics()) {
@@ -390,8 +390,7 @@ TEST(EffectsSlow, EveryKeyThatIsUsedHasOne) {
   }
 }
 
-// What is said of a change that does nothing would be said of any: the observation itself has to be able to find
-// nothing.
+// The comparison must be able to find no difference; if it always found one, it would prove nothing about the keys above.
 TEST(Effects, AreNotFoundWhereThereAreNone) {
   EXPECT_FALSE(test::differ(kLlama, kLlama + "steps=20"));
   EXPECT_FALSE(test::differ_as_models(kLlama, kLlama + "capacity_factor=2 shared_experts=3 megablox=false"));

@@ -1,5 +1,5 @@
-// What the table says of a key is true: what is not done is refused, and what is accepted without effect is read
-// nowhere.
+// What the table says about a key is true: a feature that is missing is refused, and a key that is accepted
+// without effect is read nowhere.
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -19,7 +19,7 @@ namespace {
 
 const std::filesystem::path kSources = test::source_folder() / "src";
 
-// The sources without comments and without the table itself, by their path under src.
+// The sources without comments and without the key table itself, by their path under src.
 std::map<std::string, std::string> read_sources() {
   static const std::regex comment("//[^\n]*");
   std::map<std::string, std::string> sources;
@@ -31,7 +31,7 @@ std::map<std::string, std::string> read_sources() {
   return sources;
 }
 
-// The keys that some source asks the settings for by their name.
+// The keys that some source reads from the settings by name.
 std::set<std::string> keys_read() {
   static const std::regex reading(R"x((\.|->)(boolean|integer|real|text|texts|rules|value|is_null)\(\s*"(\w+)")x");
   std::set<std::string> keys;
@@ -64,7 +64,7 @@ std::string load_refusal(const std::string& request) {
   return test::message_of([&] { check_run(load(test::words_of(request)).settings, Run::training); });
 }
 
-// In MaxText each of these changes the numbers of a run, or what it leaves behind.
+// In MaxText each of these changes the numbers of a run, or the files that it writes.
 TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
   const char* const requests[] = {
       "dropout_rate=0.1",
@@ -116,7 +116,7 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
   }
 }
 
-// These matter to speed or memory alone, or steer what there is none of.
+// These affect only speed or memory, or control something that does not exist here.
 TEST(Honesty, WhatChangesNoResultIsNoted) {
   const char* const requests[] = {
       "num_vocab_tiling=4",

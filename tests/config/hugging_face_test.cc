@@ -1,4 +1,4 @@
-// The config.json of a Hugging Face folder as settings, and settings as a config.json.
+// Reads a Hugging Face config.json as settings, and writes settings as a config.json.
 #include "config/hugging_face.h"
 
 #include <map>
@@ -203,7 +203,7 @@ TEST(HuggingFace, OfAModelThatSeesImagesTheTextIsRead) {
   EXPECT_EQ(keys_of(seeing("mistral3", "Mistral3ForConditionalGeneration", mistral, R"(, "spatial_merge_size": 2)")), keys_of(mistral));
 }
 
-// As the folders of its makers have it.
+// The config.json as its makers publish it, which leaves most sizes to the library's defaults.
 TEST(HuggingFace, OfGemma3sTextMostSizesAreUsual) {
   auto keys = keys_of(seeing("gemma3", "Gemma3ForConditionalGeneration", R"({"hidden_size": 2560, "intermediate_size": 10240,
                               "model_type": "gemma3_text", "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
@@ -255,7 +255,7 @@ TEST(HuggingFace, OfGemma4WhatFilesLeaveOutIsUsual) {
   EXPECT_EQ(keys["sliding_window_size"], "512");
 }
 
-// Newer files tell of each layer what it has otherwise.
+// Newer files list for each layer only what differs from the model's general values.
 TEST(HuggingFace, OfGemma4HeadsAreReadFromOlderAndNewerFiles) {
   const std::string types = R"(, "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "attention_k_eq_v": true)";
   auto older = keys_of(gemma4(types + R"(, "global_head_dim": 32, "num_global_key_value_heads": 1)"));

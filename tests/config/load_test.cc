@@ -1,4 +1,4 @@
-// From a command line to settings: who wins, what contradicts, what is suggested.
+// From a command line to settings: which source wins, what contradicts, and what is suggested.
 #include <string>
 #include <vector>
 
@@ -100,7 +100,7 @@ TEST(Load, SuggestsTheNearestKeys) {
   EXPECT_LT(refusal(std::string(5'000, 'x') + "=1").size(), 300u);
 }
 
-// Looking for near names must not cost a product of two huge lengths: this takes a minute where it does.
+// Searching for similar names must not cost the product of two huge lengths, which would take a minute here.
 TEST(Load, RefusesAHugeKeyAtOnce) {
   const TemporaryFolder folder;
   EXPECT_LT(refusal(folder.write("a.yml", "? " + std::string(3'000'000, 'x') + "\n: 1\n")).size(), 300u);

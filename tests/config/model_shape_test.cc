@@ -87,7 +87,8 @@ TEST(ModelShape, RefusesLayersThatDoNotAddUp) {
             "the command line: cycles of 2 (inhomogeneous_layer_cycle_interval) do not divide 5 layers");
 }
 
-// One letter a layer: of those that see all, a window, or a chunk; in capitals without positions.
+// One letter per layer: 'a' for full attention, 'w' for a sliding window, 'c' for chunks, upper case without
+// rotary positions; '+' follows a layer with experts.
 std::string layers_of(const std::string& request) {
   const ModelShape shape = shape_of(request);
   std::string word;
@@ -113,7 +114,7 @@ TEST(ModelShape, KnowsTheLayersOfEachFamily) {
   EXPECT_EQ(layers_of("model_name=llama4-17b-128e layer_positions=[none,rotary,rotary,rotary]"), "Ac+cc+");
 }
 
-// As the reference goes on counting where nothing is stacked.
+// As in the reference, layers that are not stacked follow the model's own pattern, whatever the length of the cycle.
 TEST(ModelShape, LayersOneByOneGoOnWhateverTheCycle) {
   const std::string olmo = "model_name=olmo3-7b override_model_config=true base_num_decoder_layers=6 ";
   EXPECT_EQ(layers_of(olmo + "inhomogeneous_layer_cycle_interval=2"), "ww");
@@ -145,7 +146,7 @@ TEST(ModelShape, LayersOfGemma4ThatSeeAllHaveHeadsOfTheirOwn) {
   EXPECT_EQ(plain.global_heads.turned_dim, 256) << "yarn turns whole heads";
 }
 
-// As the reference has it, where the model norms its queries by choice.
+// As in the reference, for a model that norms its queries only if asked to.
 TEST(ModelShape, QueryKernelsOfGemma4AreSmallerUnlessNormsAreAskedFor) {
   EXPECT_TRUE(shape_of("model_name=gemma4-26b").attention.shrinks_query_kernel);
   EXPECT_FALSE(shape_of("model_name=gemma4-26b override_model_config=true use_qk_norm=true").attention.shrinks_query_kernel);

@@ -37,7 +37,7 @@ std::string batches_of(const session::Session& session) {
   return text;
 }
 
-// Errors of the data are a part of what is observed.
+// An error in the data is part of what is observed.
 std::string observed_batches(const session::Session& session) {
   std::string text;
   const std::string error = message_of([&] { text = batches_of(session); });
@@ -49,7 +49,7 @@ void append_bits(const run::Array& array, std::string& bits) {
               static_cast<std::size_t>(array.view.count() * size_of(array.view.dtype)));
 }
 
-// Less what depends on the moment, what the process held before included; the peak has tests of its own.
+// Removes what depends on the moment: times, and peaks that include what the process held before. Peak memory has tests of its own.
 std::string without_times(const std::string& printed) {
   static const std::regex times(
       R"(seconds: [^,]+, TFLOP/s/device: [^,]+, Tokens/s/device: [^,]+|in [^,]+, [0-9]+ tokens/s|at the peak a device holds [^\n]+|Steps waited [^\n]+\n|in [0-9.]+ s; the run has waited [0-9.]+ s|read(?: by the processes)? in [0-9.]+ s)");
@@ -58,7 +58,7 @@ std::string without_times(const std::string& printed) {
 
 using Observe = std::string (*)(const std::string&);
 
-// What is compared with many others is observed once.
+// A request that is compared with many others is observed only once.
 bool differs(const std::string& before, const std::string& after, Observe observe) {
   static std::map<std::pair<Observe, std::string>, std::string> all;
   auto found = all.find({observe, before});
@@ -97,14 +97,14 @@ std::string observed_numbers(const std::string& request) {
 
 std::string observed_run(const std::string& request) {
   const TemporaryFolder folder;
-  // Settings that are printed at the start are no effect of theirs, and a name that holds the time is none of any.
+  // The settings printed at the start must not count as an effect, nor may a default run name that contains the time.
   const cli::Outcome outcome = cli::outcome("train log_config=false run_name=observed base_output_directory=" + folder.path() + " " + request);
   std::string text = fmt::format("{}\n{}\n{}\n", outcome.code, without_times(outcome.out), outcome.err);
   for (std::size_t at = 0; (at = text.find(folder.path())) != std::string::npos;) text.erase(at, folder.path().size());
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
     const std::string name = entry.path().lexically_relative(folder.path()).string();
-    files.push_back(name.substr(0, name.find(".tfevents.")));  // behind it are time, machine and process
+    files.push_back(name.substr(0, name.find(".tfevents.")));  // the rest of the name is time, machine and process
   }
   std::sort(files.begin(), files.end());
   return text + join(files, "\n");

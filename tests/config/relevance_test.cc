@@ -1,5 +1,4 @@
-// Keys that the chosen model or run does not have: what is said of them, and that it is said of all of them and no
-// others.
+// Notices about keys that the chosen model or run does not have: each such key gets a notice, and no other key does.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -76,7 +75,7 @@ TEST(Relevance, IsNotSaidOfADefault) {
   EXPECT_THAT(notices("shared_experts=0 capacity_factor=-1 dataset_path="), IsEmpty());
 }
 
-// Presets serve many requests, and a copy of the built-in base file is no word of the user's.
+// Presets serve many requests, and a copy of the built-in base file does not express a wish of the user.
 TEST(Relevance, IsNotSaidOfWhatComesWithMoesh) {
   for (const std::string& model : builtin_names("models"))
     EXPECT_THAT(notices("model_name=" + model), IsEmpty()) << model;
@@ -98,7 +97,7 @@ TEST(Relevance, NeedsOnlyKeysThatAreUsed) {
   }
 }
 
-// Other values than the one a request has.
+// Values of the key other than the one that the request has.
 std::vector<std::string> other_values(const Key& key, const Settings& settings) {
   std::vector<std::string> values;
   switch (key.kind) {
@@ -125,7 +124,7 @@ const std::set<std::string_view> kTopicsOfModels{
     "Attention", "Multi-head latent attention", "Rotary positions", "Model shape", "Number formats", "Experts",
     "Routing",   "Reaching the experts",        "Rematerialisation"};
 
-// Changes that do nothing, and of which nothing is to be said.
+// Changes without an effect that need no notice, and the reason.
 const std::map<std::string, std::string> kQuiet{
     {"attention=flash", "what autoselected chooses"},
     {"decoder_block=mistral", "llama2 by another name"},
@@ -159,7 +158,7 @@ bool is_named(const std::vector<std::string>& notices, std::string_view key) {
   });
 }
 
-// A change of one key of a request: whether it is refused, said to have no effect, or has one.
+// What a change of one key does to a request: it is refused, said to have no effect, shown to have one, or silently does nothing.
 enum class Outcome { refused, told, shown, silent };
 
 Outcome outcome_of(const std::string& request, const Key& key, const std::string& change) {
@@ -173,7 +172,7 @@ Outcome outcome_of(const std::string& request, const Key& key, const std::string
   return outcome;
 }
 
-// Experts lie on two devices, so that how tokens reach them can matter.
+// The experts are sharded over two devices, so that the way in which tokens reach them can matter.
 const std::string kSpread =
     "compile_topology=cpu-2 per_device_batch_size=1 ici_fsdp_parallelism=1 ici_expert_parallelism=2 ";
 
@@ -209,7 +208,7 @@ const std::vector<std::pair<std::string, std::string>> kFamilies{
     {"default, named", test::kDefault + "remat_policy=custom "},
 };
 
-// All that is said to have no effect is tried at once.
+// All changes that are said to have no effect are tried together at the end.
 void look_at(const std::string& family, const std::string& request) {
   const Settings settings = load(test::words_of(request)).settings;
   std::string told;

@@ -1,4 +1,4 @@
-// The table of keys is whole: every default is a value of its key, every row says what it is.
+// The table of keys is complete: every default is a valid value of its key, and every row has a help text.
 #include <set>
 #include <string>
 
@@ -51,7 +51,7 @@ TEST(Schema, HasARangeOnlyWhereOneIsRead) {
   });
 }
 
-// Integers that steer sizes are bounded, so that products of a few of them stay within 64 bits.
+// Integers that control sizes are bounded, so that products of a few of them stay within 64 bits.
 TEST(Schema, BoundsEveryIntegerThatIsUsed) {
   for_all_keys([](const Key& key) {
     if (key.kind == Kind::integer && key.status == Status::used) {

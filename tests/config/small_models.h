@@ -1,4 +1,4 @@
-// Small models of every family in bfloat16, so that keys about number formats can matter; keys that follow win.
+// Small models of every family, in bfloat16 so that keys about number formats can matter. Keys that a test appends override these.
 #pragma once
 
 #include <string>
@@ -40,7 +40,7 @@ inline const std::string kDeepseek =
     "kv_lora_rank=8 "
     "qk_nope_head_dim=8 qk_rope_head_dim=8 v_head_dim=8 first_num_dense_layers=1 num_experts=4 num_experts_per_tok=2 "
     "base_moe_mlp_dim=24 rope_type=default ";
-// Wide enough for its rotation to have fast, slow and in-between pairs.
+// Wide enough for the rotary embedding to have fast, slow and in-between pairs.
 inline const std::string kYarn =
     kDeepseek + "rope_type=yarn qk_rope_head_dim=32 original_max_position_embeddings=1024 rope_factor=4 beta_fast=8 ";
 

@@ -1,4 +1,4 @@
-// YAML as the configuration reads it: places, bounds, and what is said about files that are none.
+// YAML as the configuration reads it: line numbers, bounds, and messages about files that are not valid YAML.
 #include <filesystem>
 #include <string>
 

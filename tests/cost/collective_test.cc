@@ -151,6 +151,20 @@ TEST(WireBytes, AreThoseThatLeaveADevice) {
   EXPECT_EQ(wire_bytes(Kind::permute, 100, 4), 100);
 }
 
+// Over slices or nodes a device sends its own shard, or its part of a sum, and not what the group exchanges within them.
+TEST(WireBytes, OfTheFarthestLevelAreThoseThatCrossIt) {
+  const Machine slices("v5e-64", {{"fsdp", 64, 2}}, 2);
+  const Group& group = slices.network.group({0});
+  ASSERT_EQ(devices_of(group), 128);
+  EXPECT_DOUBLE_EQ(far_wire_bytes(Kind::all_gather, 100, group), 100);
+  EXPECT_DOUBLE_EQ(far_wire_bytes(Kind::reduce_scatter, 12800, group), 100);
+  EXPECT_DOUBLE_EQ(far_wire_bytes(Kind::all_reduce, 12800, group), 200);
+  EXPECT_DOUBLE_EQ(far_wire_bytes(Kind::all_to_all, 12800, group), 6400);
+  EXPECT_DOUBLE_EQ(far_wire_bytes(Kind::permute, 100, group), 100);
+  EXPECT_EQ(far_wire_bytes(Kind::slice, 100, group), 0);
+  EXPECT_EQ(far_wire_bytes(Kind::all_gather, 100, {}), 0);
+}
+
 // A switch, an adapter or the ports of a chip take what comes to the busiest device; the middle of a torus what comes to its half.
 TEST(CollectiveSeconds, AnAllToAllWaitsForTheDeviceThatTheMostComesTo) {
   const auto times = [](const Machine& machine, const AxisList& axes, double busiest) {

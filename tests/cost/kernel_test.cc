@@ -115,6 +115,106 @@ TEST(WorkOf, BiasesAreReadOfTheExpertsThatHaveRows) {
   EXPECT_DOUBLE_EQ(work_of_last(builder).bytes, 4.0 * (3 * 64 + 16));
 }
 
+struct AttentionSizes {
+  std::int64_t queries, keys, heads, key_heads;
+  std::int64_t width = 12, value_width = 8;
+};
+
+Work work_of_attention(const AttentionSizes& s, const graph::AttentionOf& of, bool backward = false) {
+  Builder builder;
+  const auto input = [&](const std::string& name, Shape shape, DType dtype) {
+    const Labels labels(shape.size(), "");
+    return builder.input(name, std::move(shape), dtype, labels);
+  };
+  const Tensor query = input("query", {1, s.queries, s.heads, s.width}, DType::bfloat16);
+  const Tensor key = input("key", {1, s.keys, s.key_heads, s.width}, DType::bfloat16);
+  const Tensor value = input("value", {1, s.keys, s.key_heads, s.value_width}, DType::bfloat16);
+  std::vector<Tensor> operands{query, key, value};
+  for (const char* name : {"order", "segments"}) operands.push_back(input(name, {1, s.queries}, DType::int32));
+  if (s.keys != s.queries) {
+    for (const char* name : {"key_order", "key_segments"}) operands.push_back(input(name, {1, s.keys}, DType::int32));
+  }
+  const Shape out{1, s.queries, s.heads, s.value_width};
+  if (!backward) {
+    builder.add_one(graph::Op::attention, "out", operands, of, out, DType::bfloat16);
+  } else {
+    operands.push_back(input("cotangent", out, DType::bfloat16));
+    builder.add(graph::Op::attention_grad, "grad", operands, of,
+                {{query.shape(), DType::bfloat16}, {key.shape(), DType::bfloat16}, {value.shape(), DType::bfloat16}});
+  }
+  return work_of_last(builder);
+}
+
+double pairs_by_hand(std::int64_t length, const graph::AttentionOf& of) {
+  double pairs = 0;
+  for (std::int64_t query = 0; query < length; ++query) {
+    for (std::int64_t key = 0; key <= query; ++key) {
+      const bool in_window = of.window == 0 || query - key < of.window;
+      const bool in_chunk = of.chunk == 0 || query / of.chunk == key / of.chunk;
+      pairs += in_window && in_chunk ? 1 : 0;
+    }
+  }
+  return pairs;
+}
+
+const std::vector<graph::AttentionOf> kReaches{{},
+                                               {.window = 1},
+                                               {.window = 7},
+                                               {.window = 37},
+                                               {.window = 100},
+                                               {.chunk = 8},
+                                               {.chunk = 10},
+                                               {.chunk = 64},
+                                               {.window = 5, .chunk = 16}};
+
+TEST(PairsSeen, AreThoseThatMasksLeave) {
+  for (const graph::AttentionOf& of : kReaches) {
+    EXPECT_DOUBLE_EQ(graph::pairs_seen(37, of), pairs_by_hand(37, of)) << of.window << " " << of.chunk;
+  }
+  EXPECT_DOUBLE_EQ(graph::pairs_seen(8, {}, 0.5), 32) << "half of a square";
+  EXPECT_DOUBLE_EQ(graph::pairs_seen(8, {.window = 4}, 0.5), 8 * 4 - 0.5 * 4 * 4);
+  EXPECT_DOUBLE_EQ(graph::pairs_seen(0, {}), 0);
+}
+
+// The same multiplications for any number of key heads: one for all query heads, some, or one for each.
+TEST(WorkOf, AttentionMultipliesForEachQueryHeadAndTheKeysThatItSees) {
+  for (const graph::AttentionOf& of : kReaches) {
+    for (const std::int64_t key_heads : {1, 2, 6}) {
+      const double pairs = 6 * pairs_by_hand(37, of);
+      EXPECT_NEAR(work_of_attention({37, 37, 6, key_heads}, of).flops, 2 * pairs * (12 + 8), 1e-6) << key_heads << " " << of.window;
+      EXPECT_NEAR(work_of_attention({37, 37, 6, key_heads}, of, true).flops, 2 * pairs * (3 * 12 + 2 * 8), 1e-6) << key_heads;
+      EXPECT_NEAR(work_of_attention({1, 50, 6, key_heads}, {}).flops, 2 * 6 * 50 * (12 + 8), 1e-6) << key_heads;
+    }
+  }
+}
+
+TEST(WorkOf, AttentionReadsTheKeysInReach) {
+  const auto keys_read = [](std::int64_t queries, const graph::AttentionOf& of) {
+    const double others = 2.0 * static_cast<double>(queries * 6 * (12 + 8)) + 4.0 * 2 * static_cast<double>(queries + 64);
+    return (work_of_attention({queries, 64, 6, 2}, of).bytes - others) / (2.0 * 2 * (12 + 8));
+  };
+  EXPECT_DOUBLE_EQ(keys_read(1, {}), 64);
+  EXPECT_DOUBLE_EQ(keys_read(1, {.window = 16}), 16);
+  EXPECT_DOUBLE_EQ(keys_read(4, {.window = 16}), 19);
+  EXPECT_DOUBLE_EQ(keys_read(60, {.window = 16}), 64);
+  EXPECT_DOUBLE_EQ(keys_read(1, {.chunk = 8}), 8);
+  EXPECT_DOUBLE_EQ(keys_read(1, {.window = 200}), 64);
+}
+
+TEST(WorkOf, ASliceReadsWhatItGives) {
+  Builder builder;
+  const Tensor all = builder.input("all", {64, 100}, DType::float32, {"", ""});
+  graph::slice(all, 1, 10, 5);
+  EXPECT_EQ(work_of_last(builder).bytes, 4.0 * 2 * 64 * 5);
+}
+
+TEST(WorkOf, AnOperandThatStandsTwiceIsReadOnce) {
+  Builder builder;
+  const Tensor x = builder.input("x", {64, 100}, DType::float32, {"", ""});
+  builder.add_one(graph::Op::row_dot, "squares", {x, x}, {}, {64}, DType::float32);
+  EXPECT_EQ(work_of_last(builder).bytes, 4.0 * (64 * 100 + 64));
+}
+
 TEST(KernelSeconds, AreTheLongerOfArithmeticAndMemory) {
   const mesh::Chip v5p = mesh::load_builtin_chip("v5p");
   Work product{"einsum", KernelKind::product, DType::bfloat16, 4.59e14, 1e9, 4096, 4096, 4096};

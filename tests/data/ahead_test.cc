@@ -1,4 +1,4 @@
-// Things made ahead by threads: which, how many, and what happens when one fails.
+// Items that threads make ahead of time: which, how many, and what happens when one fails.
 #include "data/ahead.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Several sources in given shares.
+// Several data sources, blended in given shares.
 #include "data/blend.h"
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 using test::message_of;
 using ::testing::HasSubstr;
 
-// Rows of one token: the source's number and the row's.
+// A source of rows of one token: the input is the source's number, the target is the row's number.
 class Numbered : public TokenSource {
  public:
   Numbered(std::int32_t source, std::int64_t rows) : source_(source), rows_(rows) {}
@@ -92,7 +92,7 @@ TEST(Blend, OfAValidationSetIsOneAfterTheOther) {
   EXPECT_EQ(text, "0.0 0.1 0.2 1.0 2.0 2.1 2.2 2.3 0.0 ");
 }
 
-// Whose rows can be counted at the second attempt.
+// A source whose rows can be counted only at the second attempt.
 class Late : public Numbered {
  public:
   using Numbered::Numbered;

@@ -1,4 +1,4 @@
-// Rows of documents: what each holds, in any order, from any place on.
+// Rows packed from documents: what each row holds, in any order, and from any place on.
 #include "data/document_rows.h"
 
 #include <atomic>
@@ -21,10 +21,10 @@ using test::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Documents of drawn lengths, some blocks without any. A token tells its document and its place there.
-constexpr std::int32_t kMost = 1000;  // tokens of a document
+// Documents of random lengths, and some blocks without any. A token tells its document and its place in it.
+constexpr std::int32_t kMost = 1000;  // the most tokens of a document
 
-// From one block to before another.
+// A range of blocks; the second number is not included.
 using Range = std::pair<std::int64_t, std::int64_t>;
 
 class Drawn : public DocumentReader {
@@ -61,7 +61,7 @@ class Drawn : public DocumentReader {
   }
   void refuse_none() const override { refuse("no document at all", "drawn"); }
 
-  // All tokens, document by document.
+  // The number of tokens of each document.
   std::map<std::int32_t, std::int32_t> sizes() const {
     std::map<std::int32_t, std::int32_t> all;
     for (const Documents& block : blocks_) {
@@ -88,7 +88,7 @@ struct Packed {
   Packing packing = Packing::full;
   bool shuffles = true;
   int threads = 3;
-  std::vector<Range> empty = {};  // blocks
+  std::vector<Range> empty = {};  // blocks without documents
 };
 
 std::unique_ptr<TokenSource> document_rows_of(const Packed& of) {
@@ -96,7 +96,7 @@ std::unique_ptr<TokenSource> document_rows_of(const Packed& of) {
                            {{of.shuffles, 5}, {}, of.packing, of.length, of.threads});
 }
 
-// One block and many, rows longer than everything and shorter than a document.
+// One block and many; rows longer than all data and rows shorter than a document.
 std::vector<Packed> all_cases() {
   std::vector<Packed> cases;
   for (const bool shuffles : {false, true}) {
@@ -174,7 +174,7 @@ TEST(DocumentRows, ADocumentAloneIsPaddedAndCutOrSplit) {
   }
 }
 
-// On any number of threads, however the rows are asked for, and from any of them on by its place.
+// A row is the same on any number of threads, in any order of access, and after a restart at its place.
 TEST(DocumentRows, ARowIsTheSameHoweverItIsComeTo) {
   for (Packed of : all_cases()) {
     const auto straight = document_rows_of(of);
@@ -220,14 +220,14 @@ TEST(DocumentRows, OfOtherDataBeginAtTheirBeginning) {
   EXPECT_EQ(source->example(30, 20).inputs[0], document_rows_of(of)->example(30, 10).inputs[0]);
 }
 
-// The documents of some rounds, at least a hundred of them, in the order in which they are taken, and the group of each.
+// The documents of several rounds, at least a hundred in all, in the order in which they are taken, and the group of each.
 struct Plain {
   std::vector<Tokens> documents;
   std::vector<std::int64_t> groups;
 };
 
-// Data in their own order are read from the first block to the last. What order a shuffle gives is told by rows of a document each, of
-// which every round must have each once.
+// Without shuffling, data are read from the first block to the last. A shuffle's order is read off rows that
+// hold one document each; every round must have each document once.
 Plain plain_of(const Packed& of) {
   const Drawn drawn(of.blocks, of.documents, of.tokens, of.empty);
   const std::int64_t groups = (of.blocks + kMixedBlocks - 1) / kMixedBlocks;
@@ -261,7 +261,7 @@ Plain plain_of(const Packed& of) {
   return all;
 }
 
-// A row that begins with a token, a document after the other.
+// The row that begins with token `first` if documents are packed one after the other.
 Example plainly_packed(const Plain& plain, std::int64_t first, std::int64_t length) {
   Example made;
   std::int64_t at = 0;
@@ -285,7 +285,7 @@ Example plainly_packed(const Plain& plain, std::int64_t first, std::int64_t leng
   return made;
 }
 
-// What a document, or a part of one, is as a row.
+// A document, or a part of one, as a row of its own.
 Example plainly_alone(Tokens tokens, std::int64_t length) {
   const std::size_t count = tokens.size(), row = static_cast<std::size_t>(length);
   tokens.resize(row + 1, 0);
@@ -300,7 +300,7 @@ Example plainly_alone(Tokens tokens, std::int64_t length) {
   return made;
 }
 
-// All rows of documents that are rows of their own, and the group of each.
+// All rows if documents have rows of their own, and the group of each.
 std::vector<std::pair<Tokens, std::int64_t>> plain_pieces(const Plain& plain, Packing packing, std::int64_t length) {
   const auto most = static_cast<std::size_t>(length);
   std::vector<std::pair<Tokens, std::int64_t>> pieces;
@@ -314,10 +314,10 @@ std::vector<std::pair<Tokens, std::int64_t>> plain_pieces(const Plain& plain, Pa
   return pieces;
 }
 
-// The row that is so many rows of `length` behind the beginning of row `first` among rows of another length.
+// The row that lies `further` rows of `length` after the beginning of row `first`, which is counted in rows of `length_before`.
 Example plain_row(const Plain& plain, Packing packing, std::int64_t first, std::int64_t length_before, std::int64_t further, std::int64_t length) {
   if (packing == Packing::full) return plainly_packed(plain, first * length_before + further * length, length);
-  // A place is a group, and the number of a row in it.
+  // A place consists of a group and the number of a row within it.
   const auto before = plain_pieces(plain, packing, length_before), now = plain_pieces(plain, packing, length);
   const auto is_of = [](std::int64_t group) { return [group](const auto& piece) { return piece.second >= group; }; };
   const std::int64_t group = before.at(static_cast<std::size_t>(first)).second;
@@ -326,7 +326,7 @@ Example plain_row(const Plain& plain, Packing packing, std::int64_t first, std::
   return plainly_alone(now.at(static_cast<std::size_t>(at)).first, length);
 }
 
-// Groups without documents: at the beginning, between, at the end, all but one.
+// Blocks without documents: none, and groups at the beginning, in the middle, at the end, or all but one.
 std::vector<std::vector<Range>> all_empty(std::int64_t blocks) {
   return {{}, {{0, 17}}, {{0, 40}, {50, 90}}, {{30, 64}, {96, blocks}}, {{0, 70}, {80, blocks}}, {{0, 33}, {34, blocks}}};
 }
@@ -403,7 +403,7 @@ TEST(DocumentRows, WithoutDocumentsAreRefused) {
   EXPECT_EQ(message_of([] { document_rows_of({0, 0, 1, 8}); }), "drawn: no document at all") << "not even a block";
 }
 
-// A reader of which a split leaves nothing.
+// A reader whose documents all fall to the other side of a split.
 class Taken : public Drawn {
  public:
   using Drawn::Drawn;
@@ -417,7 +417,7 @@ TEST(DocumentRows, OfWhichASplitLeavesNoneAreRefused) {
             "  fix: another share, more data, or eval_dataset_path=FILE");
 }
 
-// What cannot be read any longer.
+// A reader whose data can no longer be read after a while.
 class Broken : public Drawn {
  public:
   using Drawn::Drawn;

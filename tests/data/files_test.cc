@@ -1,5 +1,5 @@
-// Data as people have it: files and folders that hold nothing, that cannot be read, that are no files, that are larger
-// than the memory, or that change under a run. What is wrong is found before the first step.
+// Data as users have it: files and folders that are empty, unreadable, not regular files, larger than memory,
+// or changed during a run. Errors are found before the first step.
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -35,7 +35,7 @@ std::unique_ptr<TokenSource> source(const std::string& request) {
   return open_source(config::load(test::words_of("enable_data_shuffling=false max_target_length=2 " + request)).settings, 4, 2);
 }
 
-// A folder with one of each kind of thing that is no data.
+// A folder with one of each kind of thing that is not data.
 struct Hostile {
   TemporaryFolder folder;
 
@@ -96,7 +96,7 @@ TEST(HostileData, IsRefusedBeforeAnythingIsDone) {
   EXPECT_FALSE(std::filesystem::exists(base)) << "before anything is written";
 }
 
-// Another user's eyes, as a machine's owner can read everything.
+// Tried as another user, since root can read everything.
 TEST(HostileData, ThatMayNotBeReadIsRefused) {
   const TemporaryFolder folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
@@ -116,7 +116,7 @@ TEST(HostileData, ThatMayNotBeReadIsRefused) {
   EXPECT_THAT(of_folder, HasSubstr("/open/closed: the folder cannot be read: Permission denied"));
 }
 
-// The token that no row of the first step has is found too.
+// A wrong token is found even if no row of the first step has it.
 TEST(HostileData, WithIdsThatTheVocabularyLacksIsRefusedBeforeTheFirstStep) {
   const TemporaryFolder folder;
   std::vector<std::int32_t> wide(5000, 3);
@@ -161,7 +161,7 @@ TEST(HostileData, WithIdsThatTheVocabularyLacksIsRefusedBeforeTheFirstStep) {
   EXPECT_EQ(train_with(fits + "116 dataset_type=text dataset_path=" + text_path).code, 0);
 }
 
-// The file is named in which it stands, by its place there.
+// The message names the file that is wrong, and the position within it.
 TEST(HostileData, InAFolderIsNamedByItsFile) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() + "/a");
@@ -213,7 +213,7 @@ TEST(DataFolder, OfLinesAndOfTokensIsReadTheSameWay) {
   EXPECT_THAT(row_of(*source("dataset_type=tokens dataset_path=" + tokens.path()), 0, 3), ElementsAre(1, 2, 3));
 }
 
-// A link among the files adds nothing, a link to elsewhere does, and a circle has an end.
+// Links to a file of the same folder add nothing, a link to a file elsewhere adds that file.
 TEST(DataFolder, HasEachFileOnce) {
   const TemporaryFolder folder, elsewhere;
   folder.write("b", "b");
@@ -239,7 +239,7 @@ TEST(DataFolder, SaysWhatItLeavesOut) {
   EXPECT_THAT(text->describe(), HasSubstr(", 4 tokens"));
 }
 
-// Files that hold ids of so many bytes, and what is said of them.
+// The width of token ids is detected from the file's size and its range of values, or given by token_bytes.
 TEST(TokenBytes, AreToldBySizeAndRangeOrByTheirKey) {
   const TemporaryFolder folder;
   RandomKey key = random_key(1);
@@ -273,7 +273,7 @@ TEST(TokenBytes, AreToldBySizeAndRangeOrByTheirKey) {
   EXPECT_THAT(message_of([&] { source(request + " token_bytes=3"); }), HasSubstr("one of detect, 2, 4 was expected"));
 }
 
-// Files with holes take no room; what stands at their ends is read, and nothing else into memory.
+// Sparse files take no disk space. Rows at their ends are read without reading the rest into memory.
 TEST(LargeData, IsReadWhereItIsNeeded) {
   const TemporaryFolder folder;
   const std::int64_t bytes = std::int64_t{6} << 30;
@@ -296,7 +296,7 @@ TEST(LargeData, IsReadWhereItIsNeeded) {
   EXPECT_THAT(message_of([&] { source("dataset_type=jsonl dataset_path=" + folder.path()); }), HasSubstr("no line is found that holds a text"));
 }
 
-// The first signal ends what would take minutes: a terabyte to look through.
+// The first signal ends a scan that would take minutes, here of a terabyte.
 TEST(LargeData, CanBeLeftWhileItIsLookedThrough) {
   const TemporaryFolder folder;
   const std::string path = folder.write("tokens", "");

@@ -1,4 +1,4 @@
-// Where batches come from: what each reader gives, and what it refuses.
+// Where batches come from: what each reader returns, and what it refuses.
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -109,7 +109,7 @@ TEST(Data, OtherSourcesAreRefusedWithAWayOut) {
             "  fix: dataset_type=jsonl, of files that pyarrow or pandas makes: read_parquet(FILE).to_json(FILE, orient=\"records\", lines=True)");
 }
 
-// Two documents; the second goes on in the second row.
+// The row has two documents; the second continues in the next row.
 TEST(Data, DocumentsInARowAreSegmentsWithPositionsOfTheirOwn) {
   const test::TemporaryFolder folder;
   const auto texts = file("jsonl", folder.write("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cdefgh\"}\n"));
@@ -197,7 +197,7 @@ TEST(Data, TheFirstBatchIsReusedWhereThatIsAsked) {
   EXPECT_EQ(text->example(5, 2).inputs, text->example(1, 2).inputs);
 }
 
-// Drawn by the reference: a batch of 4 rows of 12 with at most 5 segments.
+// The expected values were drawn by the reference: a batch of 4 rows of 12 tokens with at most 5 segments.
 TEST(Data, SyntheticSegmentsAreTheReferences) {
   const auto segments = [](const std::string& more) {
     const auto tokens = opened("dataset_type=synthetic max_segments_per_seq=5" + more);
@@ -245,7 +245,7 @@ std::multiset<Tokens> rows_of(TokenSource& opened) {
   return rows;
 }
 
-// Rows by number, documents by what they hold, whatever the order of training.
+// Rows are split by their number and documents by their content, whatever the order of training.
 TEST(Data, IsSplitIntoWhatIsTrainedOnAndWhatIsHeldOut) {
   const test::TemporaryFolder folder;
   std::string text, lines;
@@ -330,7 +330,7 @@ TEST(Data, OfValidationMustBeThere) {
 
 const std::string kTokenizers = (test::source_folder() / "tests/golden/tokenizers").string();
 
-// Ids of spm-bpe: 1 begins and 2 ends a text.
+// In spm-bpe, id 1 begins a text and id 2 ends it.
 TEST(Data, TextsComeAsTheTokenizersIdsWithBeginAndEndAroundEach) {
   const test::TemporaryFolder folder;
   const auto tokenizer = tokenizer::open(kTokenizers + "/spm-bpe");

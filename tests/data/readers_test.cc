@@ -1,4 +1,4 @@
-// Files of documents, read block by block: nothing is lost or seen twice at the blocks' borders, and what is damaged is told.
+// Reads files of documents block by block: nothing is lost or read twice where blocks meet, and damage is reported.
 #include <cstring>
 #include <filesystem>
 
@@ -32,7 +32,7 @@ Documents all_of(const DocumentReader& reader) {
   return documents;
 }
 
-// As texts of bytes.
+// The documents as texts, one token per byte.
 std::vector<std::string> texts_of(const Documents& documents) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < documents.begins.size(); ++i) {
@@ -59,7 +59,8 @@ std::string letters(std::int64_t count, std::uint64_t seed) {
 
 constexpr std::int64_t kBorder = 64 << 10;
 
-// The first line ends at every place about a border; empty lines, lines of several blocks and a file that ends without a line end are among them.
+// The first line ends at every place around the end of a block. There are also empty lines, lines of several
+// blocks, and a file without a final newline.
 TEST(JsonLines, AreReadOnceWhereverABlockEnds) {
   const TemporaryFolder folder;
   const std::string frame = "{\"text\": \"\"}";
@@ -170,7 +171,7 @@ TEST(TextPieces, BeginAndEndWhereTheFileDoes) {
   EXPECT_THAT(message_of([&] { reader->refuse_none(); }), HasSubstr("no token is made of the text"));
 }
 
-// An index: sequences of so many tokens each, and where documents begin among them.
+// An index: the number of tokens of each sequence, and where documents begin among the sequences.
 struct MegatronIndex {
   std::string magic{"MMIDIDX\0\0", 9};
   std::uint64_t version = 1;
@@ -208,7 +209,7 @@ std::vector<Tokens> ids_of(const Documents& documents) {
   return ids;
 }
 
-// See tests/golden/megatron/README.md.
+// The files and the expected ids come from Megatron's own tools; see tests/golden/megatron/README.md.
 TEST(Megatron, FilesOfItsOwnToolsHaveTheIdsThatItReads) {
   const std::string golden = (test::source_folder() / "tests/golden/megatron/").string();
   const nlohmann::json recorded = nlohmann::json::parse(test::read_text(golden + "documents.json"));

@@ -1,4 +1,4 @@
-// Rows of a source as tests look at them.
+// Rows of a data source in the form in which tests compare them.
 #pragma once
 
 #include <cstdint>

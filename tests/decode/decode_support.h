@@ -1,4 +1,4 @@
-// Small models of each family that decode, as their command line asks for them.
+// Small models of each family that decode, given by their command lines.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,8 @@ inline const SmallModel& small_model(const std::string& family) {
   throw std::runtime_error("no family " + family);
 }
 
-// Parameters of any graph, none of them a constant: norms, biases and sinks differ from where training starts.
+// Random values for the parameters of any graph. None is constant: norms, biases and sinks differ from the
+// constants where training starts.
 inline run::Array parameter_value(const graph::Graph& graph, const graph::Node& node, run::Pool& pool, backend::Workers& workers) {
   const graph::Value& value = graph.value(node.results.front());
   const graph::Initializer& initial = std::get<graph::ParameterOf>(node.attributes).initializer;
@@ -70,7 +71,7 @@ inline run::Array parameter_value(const graph::Graph& graph, const graph::Node& 
   return made;
 }
 
-// Tokens of rows, [rows, length].
+// Random tokens, [rows, length].
 inline std::vector<std::int32_t> some_tokens(std::int64_t rows, std::int64_t length, std::int64_t vocabulary) {
   std::mt19937 random(11);
   std::vector<std::int32_t> ids;
@@ -97,7 +98,7 @@ class Decoding {
   decode::Ready program(std::int64_t new_tokens) { return decoder.prepare(graph_program(new_tokens)); }
   decode::Ready& step() { return step_; }
 
-  // Logits, [rows, new tokens, V], of the tokens that stand at `positions`.
+  // The logits of the new tokens, [rows, new tokens, V].
   std::vector<float> logits(decode::Ready&& of, const decode::NewTokens& tokens) { return logits(of, tokens); }
   std::vector<float> logits(decode::Ready& of, const decode::NewTokens& tokens) {
     const run::Array made = decoder.run(of, tokens);
@@ -113,7 +114,7 @@ class Decoding {
   decode::Ready step_;
 };
 
-// The most likely token of each row, from logits [rows, length, V] at one place of the length.
+// The most likely token of each row, from logits [rows, length, V] at index `at` of the length.
 inline std::vector<std::int32_t> likeliest(const std::vector<float>& logits, std::int64_t rows, std::int64_t length, std::int64_t at) {
   const std::int64_t vocabulary = static_cast<std::int64_t>(logits.size()) / (rows * length);
   std::vector<std::int32_t> ids;

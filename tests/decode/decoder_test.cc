@@ -1,4 +1,4 @@
-// Prompts and single tokens through the KV cache give what the whole sequence at once gives.
+// Prompts and single tokens that go through the KV cache give the same logits as the whole sequence at once.
 #include <gmock/gmock.h>
 
 #include "models/draws.h"
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kRows = 3;
 constexpr std::int64_t kLength = 20;
 
-// Products of one token and of many are summed in different blocks.
+// The tolerance: matrix products of one token and of many tokens are summed in different blocks.
 constexpr float kNoise = 2e-4f;
 
 // Logits of the training graph, [rows, length, V].
@@ -59,7 +59,8 @@ float largest_difference(const float* a, const float* b, std::int64_t count) {
 
 class Family : public ::testing::TestWithParam<test::SmallModel> {
  protected:
-  // Rows with prompts of these lengths, then token by token: each token's logits are the training graph's.
+  // Runs prompts of these lengths, one per row, and then one token after the other. Each token's logits must
+  // be those of the training graph.
   void expect_trained_logits(const std::string& changes, const std::vector<std::int64_t>& prompts) {
     Decoding decoding(kSmallWidths + GetParam().request + "compile_topology=cpu-1 " + changes, kRows, kLength);
     const std::int64_t vocabulary = decoding.session.shape.vocab_size;

@@ -1,4 +1,4 @@
-// Texts that go on several at a time are those that go on alone.
+// Texts that are generated several at a time equal those that are generated alone.
 #include "decode/generation.h"
 
 #include <map>
@@ -17,7 +17,7 @@ using Texts = std::map<std::int64_t, std::vector<std::int32_t>>;
 
 constexpr std::int64_t kSlots = 60;
 
-// A generator of a small model that has its parameters.
+// A generator for a small model, with its parameters set.
 class Generating {
  public:
   Generating(const std::string& request, std::int64_t rows)
@@ -51,7 +51,7 @@ class Generating {
   Generator generator_;
 };
 
-// Of lengths that meet all programs and their edges.
+// The lengths of the prompts use every prefill program, also at its limits.
 std::vector<Prompt> some_prompts(const Sampling& sampling = {}) {
   std::vector<Prompt> prompts;
   for (const std::int64_t length : {5, 1, 2, 9, 33, 8, 50, 17}) {

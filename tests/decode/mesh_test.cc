@@ -1,4 +1,4 @@
-// A model that decodes on eight devices writes what it writes on one, token by token.
+// A model that decodes on eight devices writes the same tokens as on one device.
 #include <limits>
 #include <map>
 
@@ -20,12 +20,12 @@ using ::testing::HasSubstr;
 constexpr std::int64_t kPrompt = 6;
 constexpr std::int64_t kSlotsOfMeshes = 16;
 
-// Devices add partial sums in another order than one device does.
+// The tolerance: devices add partial sums in another order than one device does.
 constexpr float kNoiseOfMeshes = 5e-4f;
 
 struct Written {
-  std::vector<std::int32_t> ids;  // of all steps
-  std::vector<float> logits;      // of all steps
+  std::vector<std::int32_t> ids;  // [steps, rows]
+  std::vector<float> logits;      // [steps, rows, V]
 };
 
 NewTokens at_positions(std::vector<std::int32_t> ids, std::int64_t rows, std::int64_t first, std::int64_t count) {
@@ -35,7 +35,7 @@ NewTokens at_positions(std::vector<std::int32_t> ids, std::int64_t rows, std::in
   return tokens;
 }
 
-// A prompt, and then always the likeliest token.
+// Decodes a prompt, and then always takes the most likely token.
 Written write(const std::string& request, std::int64_t rows) {
   Decoding decoding(kSmallWidths + request, rows, kSlotsOfMeshes);
   Written written;
@@ -62,7 +62,7 @@ float furthest(const Written& a, const Written& b) {
   float off = a.logits.size() == b.logits.size() ? 0 : std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i < std::min(a.logits.size(), b.logits.size()); ++i) {
     const float here = std::abs(a.logits[i] - b.logits[i]);
-    if (!(here <= off)) off = here;  // NaN as well
+    if (!(here <= off)) off = here;  // also if it is NaN
   }
   return off;
 }
@@ -75,7 +75,7 @@ void expect_same_as_one_device(const std::string& family, const std::string& lay
   EXPECT_LT(furthest(eight, one), kNoiseOfMeshes);
 }
 
-// The same on drawn layouts, unless they are refused as requests that are wrong.
+// The same on drawn layouts, except for those that are refused as wrong requests.
 void expect_same_on_drawn_layouts(const std::string& family, std::int64_t rows, std::uint64_t draws) {
   const Written& one = on_one_device(family, rows);
   const session::Session session = test::session(kSmallWidths + test::small_model(family).request + "compile_topology=cpu-1");
@@ -124,7 +124,7 @@ TEST_P(DecodingOnMeshesSlow, WritesWhatOneDeviceWrites) {
   for (const char* layout : kExpertLayouts) expect_same_as_one_device(GetParam().family, layout, 8);
 }
 
-// Too few rows to be shared out over the expert axis.
+// A single row cannot be sharded over the expert axis.
 TEST_P(DecodingOnMeshesSlow, WritesALoneRow) {
   expect_same_as_one_device(GetParam().family, "ici_tensor_parallelism=8", 1);
   if (GetParam().family == "llama2") return;
@@ -188,12 +188,12 @@ TEST(CacheLayout, RefusesHeadsThatDoNotDivide) {
               HasSubstr("decoder/layers/self_attention/cache/key: dim 3 ('cache_heads', size 4) does not divide over expert=8 = 8 shards"));
 }
 
-// A step sends its new tokens' rows about, never the caches.
+// A step sends the rows of its new tokens, but never the caches.
 TEST(CacheLayout, KeepsCachesWhereTheyAre) {
   for (const std::string layout : {"ici_expert_parallelism=8", "ici_tensor_parallelism=8", "ici_fsdp_parallelism=8"}) {
     Decoding decoding(kSmallWidths + test::small_model("mixtral").request + "compile_topology=cpu-8 ici_fsdp_parallelism=1 " + layout, 8,
                       512);
-    const std::int64_t cache_bytes = 8 * 512 * 8 * 16 * 4;  // of the keys of a layer
+    const std::int64_t cache_bytes = 8 * 512 * 8 * 16 * 4;  // the keys of one layer
     for (const partition::Collective& c : partition::collectives_of(decoding.graph_program(1).graph, decoding.session.mesh)) {
       if (c.path.find("cache") == std::string::npos) continue;
       EXPECT_LT(c.wire_bytes, 0.01 * static_cast<double>(cache_bytes)) << layout << " " << c.path;
@@ -201,8 +201,8 @@ TEST(CacheLayout, KeepsCachesWhereTheyAre) {
   }
 }
 
-// With experts, heads, widths and the vocabulary all on the expert axis nothing but the new tokens' activations is sent: neither a
-// table or a weight, nor what the latents of earlier tokens expand to.
+// With experts, heads, widths and the vocabulary all on the expert axis, a step sends only activations of the
+// new tokens: no table, no weight, and nothing that the latents of earlier tokens expand to.
 TEST(DecodeStep, SendsOnlyNewTokensUnderExpertTensorRules) {
   for (const std::string family : {"mixtral", "deepseek3", "gpt_oss"}) {
     const Decoding decoding(kSmallWidths + test::small_model(family).request + kExpertTensor +

@@ -1,5 +1,4 @@
-// Programs that decode: their graphs are read back as they were, and their plans keep the rules and are loaded as they were
-// saved.
+// Decoding programs: their graphs survive printing and parsing, and their plans keep the plan's rules and survive saving and loading.
 #include <gtest/gtest.h>
 
 #include "graph/parse.h"

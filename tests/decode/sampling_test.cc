@@ -1,4 +1,4 @@
-// Which token is drawn: the limits one after the other, and nothing else that it depends on.
+// Which token is drawn: the limits apply one after the other, and the draw depends only on seed, text and place.
 #include "decode/sampling.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 const std::vector<float> kLogits{1, 3, 2, -1, 2.5f, 0};
 
-// How often each token is drawn, of many texts.
+// The share of each token, drawn for many texts.
 std::map<std::int32_t, double> shares(const Sampling& sampling, const std::vector<float>& logits = kLogits) {
   constexpr int kDraws = 20'000;
   std::map<std::int32_t, double> found;
@@ -41,7 +41,7 @@ TEST(Sampling, TakesTheLikeliestTokenAndOfEqualsTheFirst) {
   EXPECT_EQ(sample(std::vector<float>{0, 5, 5}, {}, {}, 3), 1);
 }
 
-// Within four standard deviations of a share.
+// Each share lies within four standard deviations of its probability.
 TEST(Sampling, DrawsByProbability) {
   for (const double temperature : {0.5, 1.0, 3.0}) {
     const auto found = shares({.temperature = temperature});
@@ -59,7 +59,7 @@ TEST(Sampling, KeepsToTheLikeliest) {
   EXPECT_THAT(drawn({.temperature = 5, .top_k = 3}), ElementsAre(1, 2, 4));
   EXPECT_THAT(drawn({.temperature = 5, .top_k = 1}), ElementsAre(1));
   EXPECT_THAT(drawn({.temperature = 5, .top_k = 100}), ElementsAre(0, 1, 2, 3, 4, 5));
-  // Probabilities are 0.46, 0.28, 0.17, 0.06, 0.02, 0.01: the last one that is needed for the share belongs to it.
+  // Probabilities are 0.46, 0.28, 0.17, 0.06, 0.02, 0.01: the last token that is needed to reach top_p is included.
   EXPECT_THAT(drawn({.temperature = 5, .top_p = 0.4}), ElementsAre(1));
   EXPECT_THAT(drawn({.temperature = 5, .top_p = 0.5}), ElementsAre(1, 4));
   EXPECT_THAT(drawn({.temperature = 5, .top_p = 0.8}), ElementsAre(1, 2, 4));
@@ -67,9 +67,9 @@ TEST(Sampling, KeepsToTheLikeliest) {
   EXPECT_THAT(drawn({.temperature = 5, .top_k = 2, .top_p = 0.99, .min_p = 0.01}), ElementsAre(1, 4));
 }
 
-// Tokens in their order, one limit after the other; all of them as they are numbered where there is none.
+// The reference: sorts all tokens by score and applies one limit after the other. Without a limit the tokens stay in order of their ids.
 std::int32_t by_sorting_all(const std::vector<float>& logits, std::size_t place, const Sampling& sampling, std::int64_t text) {
-  std::vector<std::pair<double, std::int32_t>> sorted;  // by score, and the token, both turned round
+  std::vector<std::pair<double, std::int32_t>> sorted;  // negated score and token
   for (std::size_t i = 0; i < logits.size(); ++i) sorted.emplace_back(-double{logits[i]}, static_cast<std::int32_t>(i));
   const bool is_limited = sampling.top_k > 0 || sampling.top_p < 1 || sampling.min_p > 0;
   const double most = -std::min_element(sorted.begin(), sorted.end())->first;
@@ -99,7 +99,7 @@ std::int32_t by_sorting_all(const std::vector<float>& logits, std::size_t place,
   return sorted.back().second;
 }
 
-// Vocabularies of random scores, of few different ones, and of one alone, where a share ends exactly between two tokens.
+// Vocabularies with random scores, with a few distinct scores, and with one score only, for which top_p ends exactly between two tokens.
 TEST(Sampling, DrawsTheTokenThatSortingAllOfThemGives) {
   std::vector<Sampling> all;
   for (const double temperature : {0.3, 1.0, 20.0}) {
@@ -158,7 +158,7 @@ TEST(Sampling, DependsOnSeedTextAndPlaceAlone) {
 
 TEST(Sampling, MakesWhatWasThereLessLikely) {
   EXPECT_EQ(sample(kLogits, std::vector<std::int32_t>{1}, {.repetition_penalty = 1.5}, 0), 4);
-  // Scores below 0 are multiplied.
+  // A score below 0 is multiplied by the penalty.
   EXPECT_EQ(sample(std::vector<float>{-2, -1}, std::vector<std::int32_t>{1}, {.repetition_penalty = 3}, 0), 0);
 }
 

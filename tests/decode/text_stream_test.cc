@@ -1,4 +1,4 @@
-// What is shown of tokens while they come.
+// The text that is shown while tokens arrive.
 #include "decode/text_stream.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(TextStream, HoldsBackWhatMayBeAStop) {
   EXPECT_EQ(of_bytes("ab", {""}), (std::vector<std::string>{"a", "b", ""}));
 }
 
-// Token by token the same text as all at once, where tokens' texts depend on each other.
+// Shown token by token, the text is the same as that of all tokens at once, even if the texts of tokens depend on each other.
 TEST(TextStream, ShowsTheTextOfAllTokens) {
   const std::string text = "Hello,  world! naïve façade 日本語 \xF0\x9F\x98\x80 done.";
   for (const char* name : {"spm-bpe", "spm-unigram", "bytelevel-llama3", "bytelevel-gpt2", "bert-uncased", "t5"}) {

@@ -1,4 +1,4 @@
-// What is computed of tokens that draw experts, beside a plain simulation of them.
+// Compares the computed load of experts that tokens draw at random with a plain simulation.
 #include "forecast/expert_draw.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct Simulated {
   std::vector<double> chances;
 };
 
-// A token's experts are those whose clocks ring first, each at a rate of r^-skew.
+// Each expert's clock rings at a rate of r^-skew for rank r; a token takes the experts whose clocks ring first.
 std::vector<std::size_t> choices_of_token(const Draw& draw, std::mt19937& random) {
   std::vector<std::pair<double, std::size_t>> rings;
   for (std::size_t e = 0; e < static_cast<std::size_t>(draw.experts); ++e)
@@ -60,8 +60,8 @@ Simulated simulated(const Draw& draw, ExpertOrder order, std::int64_t room, int 
 
 class DrawnExperts : public ::testing::TestWithParam<Draw> {};
 
-// 800 draws of busiest rows that spread by at most a third of the mean: 0.012 of it either way, and the computed one
-// has as much.
+// The tolerance of the busiest device: its rows spread by at most a third of the mean, so the mean of 800
+// simulated draws is off by about 0.012 of it, and the computed value by as much.
 TEST_P(DrawnExperts, AreAsASimulationHasThem) {
   const Draw& draw = GetParam();
   const auto room = std::max<std::int64_t>(1, static_cast<std::int64_t>(1.25 * draw.mean_rows()));
@@ -87,9 +87,9 @@ INSTANTIATE_TEST_SUITE_P(FewAndManyRows, DrawnExperts,
 TEST(ExpertDraw, IsWorkedOutByHandWhereItIsSmall) {
   EXPECT_DOUBLE_EQ(load_of({1, 1, 8, 8, 1, 0}, ExpertOrder::random).busiest, 8)
       << "a lone choice is all of one device's rows";
-  // Two choices of two: on one device half of the time.
+  // Two tokens with one choice each, of two experts on two devices: half of the time both choices are on one device.
   EXPECT_NEAR(load_of({2, 1, 2, 2, 1, 0}, ExpertOrder::random).busiest, 1.5, 0.05);
-  // A token's choices are of different experts.
+  // A token chooses different experts.
   EXPECT_DOUBLE_EQ(load_of({50, 2, 2, 2, 1, 3}, ExpertOrder::by_rank).busiest, 1);
   EXPECT_NEAR(load_of({500, 2, 2, 2, 1, 3}, ExpertOrder::by_rank).busiest, 1, 1e-6);
 }
@@ -166,7 +166,7 @@ TEST(ExpertDraw, SlotsBeyondAreWorkedOutByHand) {
 
 TEST(ExpertDraw, SlotsBeyondAreAsASimulationHasThem) {
   for (const double skew : {0.0, 0.5, 2.0}) {
-    const Draw draw{40, 2, 8, 8, 1, skew};  // an expert a device: rows beyond room are those beyond slots
+    const Draw draw{40, 2, 8, 8, 1, skew};  // one expert per device: rows beyond the room are rows beyond the slots
     EXPECT_NEAR(share_beyond_slots(draw, 40, 12), simulated(draw, ExpertOrder::by_rank, 12, 800).dropped, 0.005)
         << skew;
   }

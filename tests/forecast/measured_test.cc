@@ -1,4 +1,4 @@
-// What a machine is forecast to take that was measured: by points of each op, one instruction after the other.
+// Forecasts for a machine whose kernels were measured: times follow each op's measured points, and instructions run one after the other.
 #include "forecast/measured.h"
 
 #include <numeric>
@@ -50,7 +50,7 @@ TEST(MeasuredSeconds, GrowWithTheWork) {
 
 const std::string kSpread = test::kTinyMixtral + "num_experts=4 compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2";
 
-// A machine on which an op takes as many seconds as it has FLOPs or bytes, on the plan of a mesh with four devices.
+// A machine on which every op takes a nanosecond per FLOP or byte, and the plan of a mesh with four devices.
 class SharedMachine : public ::testing::Test {
  protected:
   const test::Training training_{kSpread};

@@ -1,4 +1,4 @@
-// How many rows are planned for where only a router knows.
+// How many rows a forecast assumes if only the router knows their number.
 #include "forecast/routed_rows.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class Routed : public ::testing::Test {
     return RoutedRows(plan_, router).shape(plan_.view(view))[0];
   }
 
-  // Experts are drawn, two a token.
+  // Draws two experts per token.
   void draw(double skew) {
     add(Op::random_scores, graph::DrawOf{8, skew}, {value({2}), value({2, 4})}, {value({2, 4, 8})});
     graph::TopKOf of;
@@ -43,7 +43,7 @@ class Routed : public ::testing::Test {
     add(Op::top_k, of, {value({2, 4, 8})}, {value({2, 4, 2}), value({2, 4, 2})});
   }
 
-  // Tokens of two choices, of whose experts this device has a quarter.
+  // Sorts the choices of tokens, two per token; this device has a quarter of the experts.
   ViewId sorted(std::int64_t limit = 0, std::int64_t tokens = 8) {
     const ViewId index = value({}), sizes = value({2});
     add(Op::device_index, GroupOf{{0}, 4, 1, false}, {}, {index});
@@ -68,7 +68,7 @@ TEST_F(Routed, WithoutAnIndexAllExpertsAreHere) {
   EXPECT_EQ(rows(sizes), 16);
 }
 
-// Four devices with sixteen choices each; this one has two of eight experts.
+// Four devices with sixteen choices each; this one has two of the eight experts.
 TEST_F(Routed, AnExchangeBringsTheRowsOfAllDevices) {
   const ViewId own = value({8}), counts = value({4, 8}), here = value({2});
   add(Op::sort_slots, graph::SortSlotsOf{}, {value({8, 2})}, {value({16}), own, value({})});
@@ -77,7 +77,7 @@ TEST_F(Routed, AnExchangeBringsTheRowsOfAllDevices) {
   EXPECT_EQ(rows(here), 4 * 16 / 4);
 }
 
-// A token's two choices miss this device's quarter of the experts with 0.75 * 0.75: of 8 tokens 3.5 have a row here.
+// Both choices of a token miss this device's quarter of the experts with a probability of 0.75 * 0.75: of 8 tokens, 3.5 have a row here.
 TEST_F(Routed, SomeTokensHaveSeveralOfTheirChoicesHere) {
   const ViewId sizes = sorted(), count = value({});
   add(Op::list_tokens, GroupOf{{0}, 4, 2, false}, {value({16}), sizes}, {value({8}), value({8}), value({16}), count});
@@ -96,7 +96,7 @@ TEST_F(Routed, ACopyCountsTheSame) {
 
 TEST_F(Routed, WhatNobodyCountedHasAllRowsThatThereIsRoomFor) { EXPECT_EQ(rows(value({2}), 40), 40); }
 
-// The hottest two of eight experts have 0.51 of the choices, two of any 0.25.
+// The hottest two of eight experts get 0.51 of the choices, two experts of an even router 0.25.
 TEST_F(Routed, TheBusiestDeviceHasMoreWhereExpertsAreDrawn) {
   draw(1);
   const ViewId sizes = sorted(0, 10'000);

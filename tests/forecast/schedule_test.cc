@@ -1,4 +1,4 @@
-// When the instructions of small plans run, with times that are given.
+// When the instructions of small plans run, given their times.
 #include "forecast/schedule.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using plan::Instruction;
 using plan::InstructionId;
 using plan::ViewId;
 
-// A plan whose values have 64 bytes each, in memory of their own.
+// A plan whose values have 64 bytes each, in separate buffers.
 class Steps : public ::testing::Test {
  protected:
   ViewId value(plan::Lasts lasts = plan::Lasts::as_output) {
@@ -67,7 +67,7 @@ TEST_F(Steps, KernelsRunOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(schedule().kernels, 3);
 }
 
-// The collective needs the first kernel's result, the third kernel the collective's.
+// The collective needs the first kernel's result, and the third kernel needs the collective's result.
 TEST_F(Steps, ACollectiveRunsBesideKernelsThatDoNotNeedIt) {
   const ViewId made = value(), sent = value();
   kernel(1, {input_}, {made});
@@ -101,8 +101,7 @@ TEST_F(Steps, CollectivesShareTheirLinkAndNoOther) {
   EXPECT_DOUBLE_EQ(schedule().seconds, 3 + 1);
 }
 
-// A gather of the next iteration cannot begin while this one reads the same memory: 2 + 3 each time. With the kernel's
-// own input it could not begin earlier either.
+// The gather of the next iteration cannot begin while the kernel of this iteration reads the same memory, so an iteration takes 2 + 3.
 TEST_F(Steps, MemoryThatIsStillReadIsNotWrittenTo) {
   const ViewId weights = value(), made = value();
   const InstructionId layers = loop(10);
@@ -114,7 +113,7 @@ TEST_F(Steps, MemoryThatIsStillReadIsNotWrittenTo) {
   EXPECT_DOUBLE_EQ(s.exposed[1], 10 * 2);
 }
 
-// The second kernel does not read what is gathered, so the next gather goes on beside it.
+// The second kernel does not read the gathered value, so the next gather runs beside it.
 TEST_F(Steps, AGatherBeginsWhenItsPlaceIsFree) {
   const ViewId weights = value(), made = value();
   const InstructionId layers = loop(10);
@@ -127,7 +126,7 @@ TEST_F(Steps, AGatherBeginsWhenItsPlaceIsFree) {
   EXPECT_DOUBLE_EQ(s.exposed[1], 2);
 }
 
-// Following three iterations of a loop gives what following all of them would.
+// Following only three iterations of a loop gives the same time as following all of them.
 TEST_F(Steps, LoopsAreCountedWithoutUnrolling) {
   const auto seconds_of = [&](std::int64_t count) {
     plan_.instructions.clear();

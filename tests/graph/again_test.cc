@@ -1,4 +1,4 @@
-// What the backward pass makes again for itself.
+// Tests which values the backward pass recomputes for itself.
 #include "graph/again.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@ namespace {
 
 std::string done_again(const std::string& text, std::size_t end) { return to_text(with_cheap_nodes_again(parse_graph(text).graph, end)); }
 
-// The second product needs the gate's activation and its product, so both would be held from there to the backward pass, which begins
-// with number 9.
+// The product `down` needs the gate's activation and its product with `up`, so both would be held from there to the backward pass, which
+// begins with node 9.
 TEST(Again, GivesTheBackwardPassResultsOfItsOwn) {
   const std::string before =
       "%0: float32[4, 4] = input labels=(-, -)  # x\n"
@@ -44,7 +44,8 @@ TEST(Again, GivesTheBackwardPassResultsOfItsOwn) {
                 "return %9, %10, %11, %13\n");
 }
 
-// Without a product behind it there is nothing to wait for; and what it is made of would have to be held in its stead.
+// A value stays as it is if no matrix product of the forward pass follows it, because it is not held for long then. It also stays if its
+// operand would have to be held in its place.
 TEST(Again, LeavesAloneWhatSavesNothing) {
   const std::string last =
       "%0: float32[4, 4] = input labels=(-, -)  # x\n"

@@ -1,5 +1,4 @@
-// The gradient of every op is the slope that differences of the graph show, in float64 and through all of the
-// machinery.
+// Compares the gradient of every op with finite differences, in float64 and on graphs that are differentiated, lowered and run as usual.
 #include <algorithm>
 #include <set>
 
@@ -29,7 +28,7 @@ struct Problem {
   std::vector<Numbers> feeds;
 };
 
-// The case's outputs as one number.
+// The graph of a case, with its outputs combined into one loss.
 Problem problem_of(const GradientCase& of) {
   Builder builder;
   Problem made{{}, -1, of.operands};
@@ -42,7 +41,7 @@ Problem problem_of(const GradientCase& of) {
   return made;
 }
 
-// All unit directions of a small operand, a few random ones of a large one.
+// All unit directions of a small operand, or a few random directions of a large one.
 std::vector<std::vector<double>> directions(const Numbers& operand) {
   constexpr std::int64_t kSmall = 150;
   constexpr unsigned kRandom = 6;
@@ -69,7 +68,7 @@ double along(const Numbers& gradient, const std::vector<double>& direction) {
 class Gradient : public ::testing::TestWithParam<GradientCase> {};
 
 TEST_P(Gradient, IsTheSlope) {
-  // Differences over 1e-5 are off by 1e-10 from rounding and by some 1e-9 from the third derivative.
+  // Differences with a step of 1e-5 are off by 1e-10 from rounding and by some 1e-9 from the third derivative.
   constexpr double kTolerance = 1e-7;
   const GradientCase& of = GetParam();
   const Problem problem = problem_of(of);
@@ -95,7 +94,7 @@ TEST_P(Gradient, IsTheSlope) {
   }
 }
 
-// Both sets of kernels make it, up to the order in which they sum.
+// The fast kernels and the plain ones give the same gradients, up to the order of summation.
 TEST_P(Gradient, IsTheSameByThePlainKernels) {
   const Problem problem = problem_of(GetParam());
   const Graph backward = differentiate(problem.graph, problem.loss, {}).backward;
@@ -107,7 +106,7 @@ TEST_P(Gradient, IsTheSameByThePlainKernels) {
 INSTANTIATE_TEST_SUITE_P(Of, Gradient, ::testing::ValuesIn(all_cases()),
                          [](const auto& test) { return test.param.name(); });
 
-// Ops without one: what makes values from nothing, counts, gradients themselves, and learning.
+// Ops without a gradient: sources of values, counts, gradients themselves, and optimizer updates.
 const std::set<Op>& without_gradient() {
   static const std::set<Op> ops{
       Op::input,      Op::parameter,          Op::fill,          Op::random_scores, Op::expert_load, Op::positions, Op::temper,   Op::stage_state,        Op::sort_slots,
@@ -115,16 +114,16 @@ const std::set<Op>& without_gradient() {
       Op::embed_grad, Op::embed_add,      Op::attention_grad,     Op::rms_norm_grad, Op::top_k_grad,    Op::cross_entropy_grad, Op::spread_grad,
       Op::grouped_sum, Op::slots, Op::slot_products, Op::grouped_outer, Op::cache_write, Op::weighted_rows_grad, Op::sum_squares,
       Op::adam_update, Op::sgd_update, Op::momentum_update, Op::balance_update, Op::chain,
-      // Written as other ops before the backward pass is made.
+      // Rewritten as other ops before the backward pass is built.
       Op::slot_mask,
-      // Made after the backward pass is.
+      // Created after the backward pass has been built.
       Op::reshard,         Op::vocab_scores,       Op::cross_entropy_of_scores, Op::row_dot,       Op::rms_norm_of_dots, Op::rms_norm_grad_of_dots, Op::list_tokens, Op::sum_rows, Op::scatter_rows,
       Op::vocab_loss,
   };
   return ops;
 }
 
-// Its gradient is held to the unrolled layers' one, in repeat_test.cc.
+// The gradient of a repeat is compared with that of unrolled layers, in repeat_test.cc.
 bool is_tested_elsewhere(Op op) { return op == Op::repeat; }
 
 std::vector<Op> all_ops() {
@@ -199,7 +198,7 @@ TEST(Gradients, StopAtCountsAndIds) {
   EXPECT_EQ(results[0].bytes, values(DType::float64, {3}, {2, 0, 4}).bytes);
 }
 
-// The gradient of a value that was narrowed is narrow on its way and wide where it ends.
+// If a value is cast to a narrower type, its gradient has that type on the way, and the type of the value at the end.
 TEST(Gradients, HaveTheTypeOfWhatTheyBelongTo) {
   Builder builder;
   const Tensor wide = builder.input("wide", {3}, DType::float32, {""});

@@ -1,4 +1,4 @@
-// What the builder checks, what it adds, and how a graph is printed.
+// Tests what the builder checks and adds, and how a graph is printed.
 #include <string>
 #include <vector>
 
@@ -186,7 +186,7 @@ TEST(Builder, RefusesRowsThatDoNotFitTheCache) {
   EXPECT_EQ(cache_write(cache, input(builder, {2, 1, 3}), slots).shape(), (Shape{2, 8, 3}));
 }
 
-// An iteration's state is a slice of a stack, first among its dims; what becomes of it is stacked again.
+// The state of an iteration is a slice of a stack along its first dim, and the updated states are stacked again.
 TEST(Builder, KeepsWhatLayersChange) {
   Builder builder;
   const Tensor x = input(builder, {2, 4});

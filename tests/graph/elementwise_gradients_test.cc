@@ -1,4 +1,4 @@
-// Gradients of products, elementwise functions, and what only moves elements.
+// Gradient cases of products, elementwise functions, and ops that only move elements.
 #include "graph/region.h"
 #include "tests/graph/gradient_cases.h"
 
@@ -18,7 +18,7 @@ GradientCase unary_case(Unary function, double low, double high, double a = 0, d
           [=](Builder&, const Tensors& in) { return Tensors{unary(function, in[0], a, b)}; }};
 }
 
-// Whose slope is zero wherever it has one.
+// Marks a case whose slope is zero wherever it exists.
 GradientCase flat(GradientCase of) {
   of.flat = {0};
   return of;
@@ -37,7 +37,7 @@ GradientCase of_one(Op op, const std::string& variant, const Shape& shape, Build
       op, variant, {random_numbers(shape, 6)}, [build](Builder&, const Tensors& in) { return Tensors{build(in[0])}; }};
 }
 
-// On one device shards are wholes.
+// A region on one device, where shards are whole values.
 template <typename Build>
 Tensors one_device_region(Builder& builder, const Tensors& in, const std::vector<Shape>& shapes, Build build) {
   std::vector<RegionOperand> operands;
@@ -93,7 +93,7 @@ GradientCases elementwise_cases() {
        [](Builder&, const Tensors& in) {
          return Tensors{multiply(binary(Binary::divide, in[0], add(in[0], in[0])), in[0])};
        }},
-      // Sixteenths, moved by 2^-10: exact in float32 and in bfloat16, so that differences show the slope of one.
+      // Sixteenths, moved by 2^-10, are exact in float32, so that the differences give the slope of 1.
       {Op::cast,
        "float32",
        {values(DType::float64, {3}, {0.0625, -0.5, 0.8125})},

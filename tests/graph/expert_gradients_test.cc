@@ -1,4 +1,4 @@
-// Gradients of routing and of the experts' products.
+// Gradient cases of routing and of the grouped GEMMs of experts.
 #include "graph/region.h"
 #include "tests/graph/gradient_cases.h"
 
@@ -9,7 +9,7 @@ using Weights = TopKOf::Weights;
 
 constexpr std::int64_t kExperts = 7;
 
-// Two scores apart: the first choose, the second weigh.
+// With `apart`, there are two tensors of scores: the first chooses the experts, the second gives the weights.
 GradientCase top_k_case(const std::string& variant, const TopKOf& of, bool apart = false,
                         std::int64_t experts = kExperts) {
   GradientCase made{Op::top_k, variant, {random_numbers({2, 5, experts}, 1, 0.05, 1)}, {}};
@@ -52,7 +52,7 @@ GradientCases top_k_cases() {
   };
 }
 
-// Ids of `k` different experts a token; only `experts` of them are ever chosen, from `first` on.
+// Ids of `k` different experts per token, all of them among the `experts` experts from `first` on.
 Numbers chosen(const Shape& tokens, std::int64_t k, std::int64_t first, std::int64_t experts) {
   Shape shape = tokens;
   shape.push_back(k);
@@ -64,7 +64,7 @@ Numbers chosen(const Shape& tokens, std::int64_t k, std::int64_t first, std::int
   return ids;
 }
 
-// Tokens to slots of the experts, through a function, and back; with weights on one of the ways or both.
+// Copies tokens into capacity slots, applies silu, and copies them back, with weights on one of the two ways or on both.
 GradientCase slots_case(const std::string& variant, std::int64_t capacity, bool fills_weighted, bool empties_weighted) {
   return {fills_weighted ? Op::fill_slots : Op::empty_slots,
           variant,
@@ -108,7 +108,7 @@ GradientCase fetch_rows_case(const std::string& variant, std::int64_t tokens, st
           }};
 }
 
-// Of five tokens with two choices each, `rows` of which have room.
+// return_rows for five tokens with two choices each, with room for `rows` of these choices.
 GradientCase return_rows_case(const std::string& variant, std::int64_t rows, bool weighted) {
   GradientCase made{Op::return_rows, variant, {random_numbers({rows, 3}, 1), chosen({5}, 2, 0, 7)}, {}};
   if (weighted) made.operands.push_back(random_numbers({rows}, 2));
@@ -118,7 +118,7 @@ GradientCase return_rows_case(const std::string& variant, std::int64_t rows, boo
   return made;
 }
 
-// Eleven rows, of which `received` fit.
+// An exchange of eleven rows, of which `received` fit.
 GradientCase exchange_rows_case(const std::string& variant, bool back, std::int64_t received) {
   const Numbers counts = values(DType::int32, {1, kExperts}, {0, 3, 1, 0, 5, 2, 0});
   return {Op::exchange_rows,
@@ -130,7 +130,7 @@ GradientCase exchange_rows_case(const std::string& variant, bool back, std::int6
           }};
 }
 
-// From tokens to experts, through their products, and back.
+// Rows of tokens go to the experts, through their products, and back.
 GradientCase experts_case() {
   return {Op::return_rows,
           "in_a_layer",

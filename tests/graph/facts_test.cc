@@ -1,4 +1,4 @@
-// What is known of ops: each has a name of its own, and shapes that do not fit are refused wherever a node is added.
+// Tests of the facts about ops: each op has a name of its own, and shapes that do not fit are refused whenever a node is added.
 #include <set>
 #include <string>
 
@@ -19,7 +19,7 @@ TEST(Facts, NameEveryOpOnce) {
   }
 }
 
-// What is said of a node of so many flags, each of another size, whose results are of yet other sizes.
+// The error message for a node with this many boolean operands and this many results, all of different sizes.
 std::string refusal(Op op, std::size_t operands, std::size_t results) {
   Builder builder;
   std::vector<Tensor> flags;
@@ -45,7 +45,7 @@ void expect_refused(Op op, std::size_t operands, std::size_t results) {
       << name_of(op) << " of " << operands << " operands and " << results << " results: " << message;
 }
 
-// Values from outside have any shape, and a constant too.
+// Inputs, parameters and constants may have any shape.
 TEST(Facts, RefuseShapes) {
   for (const Op op : but({Op::input, Op::parameter, Op::fill})) {
     expect_refused(op, facts_of(op).takes.least, facts_of(op).gives.least);

@@ -1,4 +1,4 @@
-// The ops with gradients, each in the variants that its attributes have, as small graphs on awkward sizes.
+// Gradient cases: small graphs with awkward sizes for every op that has a gradient, in the variants that its attributes allow.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ using Tensors = std::vector<Tensor>;
 struct GradientCase {
   Op op;
   std::string variant{};
-  std::vector<Numbers> operands;  // those that are float64 are differentiated
+  std::vector<Numbers> operands;  // the float64 ones are differentiated
   std::function<Tensors(Builder&, const Tensors&)> build;
-  double step = 1e-5;            // of the differences
-  std::set<std::size_t> flat{};  // operands on which nothing depends, as far as slopes go
+  double step = 1e-5;            // step of the finite differences
+  std::set<std::size_t> flat{};  // operands whose slopes are all zero
 
   std::string name() const { return std::string(name_of(op)) + (variant.empty() ? "" : "_" + variant); }
 };

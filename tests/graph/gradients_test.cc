@@ -1,4 +1,4 @@
-// What differentiation refuses.
+// Tests what differentiation refuses.
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"

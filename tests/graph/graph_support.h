@@ -1,4 +1,4 @@
-// What tests of gradients need: graphs run on numbers, and their slopes by differences.
+// Support for tests of gradients: runs graphs on numbers, and computes slopes by finite differences.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ inline std::vector<Numbers> run_graph(const Graph& graph, const std::vector<Numb
   return made;
 }
 
-// The same with the plain kernels alone. Bodies of repeats are not run.
+// Runs a graph with the plain kernels only. Repeats are not supported.
 inline std::vector<Numbers> run_plainly(const Graph& graph, const std::vector<Numbers>& feeds) {
   backend::Workers workers(1);
   std::vector<Numbers> values;
@@ -73,12 +73,12 @@ inline std::vector<Numbers> run_plainly(const Graph& graph, const std::vector<Nu
   return results;
 }
 
-// An input of the graph like the value.
+// Adds an input with the shape and type of the value.
 inline Tensor input_like(Builder& builder, const std::string& name, const Numbers& value) {
   return builder.input(name, value.shape, value.dtype, Labels(value.shape.size()));
 }
 
-// The floating tensors, each times random weights, summed up; adds the weights to the feeds.
+// The sum of all floating tensors, each multiplied by random weights, which are appended to the feeds.
 inline Tensor weighted_sum(Builder& builder, const std::vector<Tensor>& outputs, std::vector<Numbers>& feeds) {
   Tensor sum;
   for (const Tensor& output : outputs) {
@@ -93,14 +93,14 @@ inline Tensor weighted_sum(Builder& builder, const std::vector<Tensor>& outputs,
   return sum;
 }
 
-// A scalar with the gradients of some of its graph's roots.
+// A scalar, and its gradients with respect to some inputs and parameters of its graph.
 struct Differentiated {
   Graph forward;                // its one result is the scalar
   Graph backward;               // the scalar, then the gradients
   std::vector<std::size_t> of;  // the feeds that have gradients
 };
 
-// With respect to all inputs and parameters that are floating.
+// Differentiates the scalar with respect to all floating inputs and parameters.
 inline Differentiated differentiate(const Graph& graph, ValueId scalar, const Remat& remat) {
   Differentiated made{graph, {}, {}};
   made.forward.results = {scalar};
@@ -122,7 +122,7 @@ inline Differentiated differentiate(const Graph& graph, ValueId scalar, const Re
   return made;
 }
 
-// How the scalar changes along `direction` of one feed, by central differences.
+// The slope of the scalar along `direction` of one feed, by central differences.
 inline double slope(const Graph& forward, const std::vector<Numbers>& feeds, std::size_t feed,
                     const std::vector<double>& direction, double step) {
   const auto at = [&](double distance) {

@@ -1,4 +1,4 @@
-// Gradients of norms, rotations, attention, and the ends of a model.
+// Gradient cases of norms, rotary embedding, attention, and the two ends of a model: the embedding and the loss.
 #include "tests/graph/gradient_cases.h"
 
 namespace moesh::graph::test {
@@ -64,7 +64,7 @@ GradientCase attention_case(const std::string& variant, const AttentionOf& of, c
   return made;
 }
 
-// Two documents a row, the second with positions from 0 on, and padding behind.
+// Packs two documents into each row, with positions that restart at 0 in the second one, and padding at the end.
 GradientCase packed(GradientCase of) {
   const std::int64_t length = of.operands[3].shape[1];
   for (std::int64_t i = 0; i < of.operands[3].count(); ++i) {
@@ -94,7 +94,7 @@ GradientCases attention_cases() {
       attention_case("sinks", {}, {}, true),
       packed(attention_case("packed", {}, {2, 7, 1, 1, 3, 3})),
       packed(attention_case("everything", {.window = 2, .score_scale = 0.7, .soft_cap = 3}, grouped, true)),
-      // Longer than a block of the kernels.
+      // Longer than a panel of queries in the kernels.
       attention_case("long", {.window = 50, .soft_cap = 5}, {1, 131, 2, 1, 3, 3}, true),
   };
 }
@@ -105,7 +105,7 @@ GradientCase embed_case(const std::string& variant, const Shape& tokens) {
           }};
 }
 
-// A position in three does not count.
+// Every third position is padding and does not count.
 Numbers segments(const Shape& shape) {
   Numbers made(DType::int32, shape);
   for (std::int64_t i = 0; i < made.count(); ++i) made.set(i, static_cast<double>(i % 3));

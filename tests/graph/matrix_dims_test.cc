@@ -1,4 +1,4 @@
-// Which parameters are matrices, and along which dims.
+// Tests which parameters are matrices, and which of their dims are the input and the output.
 #include <gtest/gtest.h>
 
 #include "graph/matrix_dims.h"
@@ -28,7 +28,7 @@ TEST(MatrixDims, AreThoseOfEachExpertAndLayer) {
   expect_dims(Role::expert_kernel, {8, 64, 128}, {1}, {2});
 }
 
-// The reference takes the biases of experts for kernels.
+// As in the reference, the biases of experts count as kernels.
 TEST(MatrixDims, TakeTheBiasesOfExpertsForMatricesToo) { expect_dims(Role::expert_bias, {8, 2, 64}, {1}, {2}); }
 
 TEST(MatrixDims, TakeHeadsAndTheirWidthTogether) {

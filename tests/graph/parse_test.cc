@@ -1,4 +1,4 @@
-// A printed graph is read back as it was, and what is no graph is refused with its line.
+// A printed graph is read back unchanged, and text that is not a graph is refused with the number of the line.
 #include "graph/parse.h"
 
 #include <string>
@@ -17,7 +17,7 @@ std::string again(const std::string& text) {
   return to_text(parsed.graph, parsed.mesh ? &*parsed.mesh : nullptr);
 }
 
-// Every kind of model, as it is written and as the steps that train it on a mesh.
+// Covers every kind of model: its graph, and the program of a training step on a mesh.
 class Printed : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Printed, GraphsAreReadBack) {
@@ -64,7 +64,7 @@ TEST(Parse, ReadsWhatAPersonWrites) {
   EXPECT_EQ(parsed.graph.value(2).spec.partial, (sharding::AxisList{1}));
 }
 
-// Within a region a value says along which axes devices have values of their own, which is no sum.
+// Inside a region, `own` lists the axes along which devices have values of their own. These are not partial sums.
 TEST(Parse, TellsValuesOfDevicesOwnFromSums) {
   const std::string text =
       "mesh {fsdp=2}\n"
@@ -108,7 +108,7 @@ TEST(Parse, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(parse_refusal(x + "return %0\nmore\n"), "line 3 of the graph: nothing behind the graph's return was expected, not 'more'");
 }
 
-// Steps of a chain take what is there before them, in their type; each result is what a step of its own makes.
+// A step of a chain reads values that exist before it, in their type. Each result is the value of a different step.
 TEST(Parse, RefusesChainsThatCannotBe) {
   const std::string x = "%0: float32[4] = input labels=(-)  # x\n";
   const std::string silu = "{kind=unary dtype=float32 operands=[0]}", sum = "{kind=binary binary={function=add} dtype=float32 operands=[1, 0]}";

@@ -1,4 +1,4 @@
-// Along which axes the devices of a region have values of their own, and what that makes of gradients.
+// Tests along which mesh axes the values of a region differ between devices, and what follows for gradients.
 #include "graph/region.h"
 
 #include "partition/partition.h"
@@ -15,7 +15,7 @@ class OwnAxes : public ::testing::Test {
   Tensor shard(Shape shape, DType dtype, AxisList axes) { return builder_.shard_input("in", std::move(shape), dtype, std::move(axes)); }
   AxisList of(Tensor tensor) const { return builder_.own_axes(tensor.id); }
 
-  // Axes 0 and 1 of two devices, axis 2 of four.
+  // Axes 0 and 1 have two devices each, axis 2 has four.
   const mesh::Mesh mesh_ = moesh::test::mesh_of({{"data", 2}, {"expert", 2}, {"tensor", 4}});
   Builder builder_ = Builder::of_region("body");
   const Tensor tokens_ = shard({6, 3}, DType::float32, {0, 1});
@@ -38,7 +38,8 @@ TEST_F(OwnAxes, OfWhatFollowsADevicesPlaceAreTheGroupsToo) {
   EXPECT_EQ(of(own_once(tokens_, group_of({2}, mesh_))), (AxisList{0, 1, 2}));
 }
 
-// Rows come from the whole group of the tokens; which ones says the order.
+// Rows are fetched from the tokens of the whole group, so they differ only along the axes of the order that says which rows to fetch, and
+// along axes beyond the group.
 TEST_F(OwnAxes, OfRowsThatAreFetchedAreThoseOfTheirOrder) {
   const GroupOf group = group_of({1}, mesh_);
   const Tensor ids = gather(shard({6, 2}, DType::int32, {0, 1}), group);
@@ -69,8 +70,8 @@ using test::Numbers;
 
 constexpr std::int64_t kRows = 4, kWidth = 3, kColumns = 8;
 
-// The gradients of x[rows, width] and w[width, columns], whose columns are shared out over `devices`. Besides a product with w,
-// of which each device knows a part, x has a use that all devices know of, before the product or behind it.
+// The gradients of x[rows, width] and w[width, columns], whose columns are sharded over `devices`. x is used in a product with w, of which
+// each device computes a part, and in a square that every device computes whole, before or after the product.
 std::vector<Numbers> shared_and_own_uses(std::int64_t devices, bool shared_first) {
   const mesh::Mesh mesh = moesh::test::mesh_of({{"tensor", devices}});
   const sharding::Spec whole = sharding::whole_spec(2), columns = sharding::without_size_one({{{}, {0}}, {}}, mesh);
@@ -110,7 +111,7 @@ std::vector<Numbers> shared_and_own_uses(std::int64_t devices, bool shared_first
   return results;
 }
 
-// What each device finds out adds up, what all of them know counts once.
+// Contributions of single devices are summed, and contributions that all devices know count once. Expected values come from one device.
 TEST(Region, GradientsOfSharedAndOwnUsesAddUp) {
   for (const bool shared_first : {false, true}) {
     const std::vector<Numbers> expected = shared_and_own_uses(1, shared_first);

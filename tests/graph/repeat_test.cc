@@ -1,5 +1,5 @@
-// A stack of layers that is written once is the same function as the layers in a row, and so are its gradients,
-// whatever the backward pass finds saved.
+// A stack of layers, written once in a repeat, is the same function as the unrolled layers and has the same gradients, whatever is saved
+// for the backward pass.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -22,7 +22,7 @@ const std::vector<Weight> kWeights{
     {"scale", {kWidth}},       {"query", {kWidth, kHeads, kDim}}, {"out", {kHeads, kDim, kWidth}},
     {"wi", {kWidth, kHidden}}, {"wo", {kHidden, kWidth}},         {"temperature", {}}};
 
-// Attention and an MLP beside the carried value; gives that value, a number of the layer, and a row of it.
+// Attention and an MLP with residual connections. Returns the carried value, a scalar of the layer, and a row of the layer.
 Tensors layer(Builder& b, Tensor x, Tensor positions, Tensor segments, const Tensors& weights) {
   const Tensor normed = b.add_one(Op::rms_norm, "norm", {x, weights[0]}, RmsNormOf{}, x.shape(), x.dtype());
   const Tensor query = tag(einsum("query", "bsm,mhd->bshd", normed, weights[1]), "query_proj");
@@ -94,7 +94,7 @@ Model scanned(const Stack& stack, bool reverse, const std::set<std::size_t>& use
   return model;
 }
 
-// A layer's part of a stacked weight: the layers' dims moved together to the front.
+// A layer's part of a stacked weight. The stack's dims, which are adjacent, are merged into one and sliced.
 Tensor layer_slice(Tensor stacked, const Weight& weight, const Stack& stack, std::int64_t index) {
   const auto position =
       static_cast<std::size_t>(std::min<std::int64_t>(stack.position, static_cast<std::int64_t>(weight.shape.size())));
@@ -167,8 +167,8 @@ Stack stack_of(Sizes sizes, int position) {
   return {"layers", std::move(sizes), std::move(labels), position};
 }
 
-// Sums of the gradients of layers are padded with zeros in one and put in place in the other: nothing rounds
-// differently.
+// Expected values come from the unrolled layers. There the gradient of a stacked weight is a sum of parts padded with zeros, and in the
+// repeat each part is written in place. Nothing rounds differently, so the tolerance is 0.
 TEST(Repeat, IsTheLayersInARow) {
   for (const int position : {0, 1, 2}) {
     const Stack stack = stack_of({3}, position);
@@ -188,7 +188,7 @@ TEST(Repeat, OverTwoDimsGoesThroughTheLastOneFirst) {
   }
 }
 
-// The same layers, the inner dim of the stack repeated within the outer one.
+// The same layers as nested repeats: one over the inner dim of the stack, inside one over the outer dim.
 Model nested(const Stack& stack) {
   Model model;
   Builder builder;
@@ -228,7 +228,7 @@ TEST(Repeat, InReverseGoesFromTheLastLayerToTheFirst) {
   }
 }
 
-// A loss of the layers alone, of the end alone, and of one result of two.
+// The loss uses only the final carried value, only one of the layers' two results, or both of these results.
 TEST(Repeat, HasGradientsWhenOnlySomeOfItsResultsHaveThem) {
   const Stack stack = stack_of({3}, 1);
   for (const std::set<std::size_t>& used : {std::set<std::size_t>{0}, {1}, {2}, {1, 2}}) {
@@ -273,16 +273,16 @@ TEST(Remat, ComputesAgainWhatIsNotSaved) {
   const auto body = [&](const Remat& remat) {
     return backward_body(differentiate(model.graph, model.loss, remat).backward);
   };
-  // The backward pass itself: two products for each of the layer's four, and attention's own.
+  // With everything saved, the backward pass has two products for each of the layer's four, and the gradient of attention.
   const Graph everything = body({true, {}});
   EXPECT_EQ(count(everything, Op::einsum), 8);
   EXPECT_EQ(count(everything, Op::attention), 0);
   EXPECT_EQ(count(everything, Op::unary), 1) << "what costs as much to read is made again";
   EXPECT_EQ(count(everything, Op::attention_grad), 1);
-  // All of the layer's own products.
+  // With nothing saved, it also computes all of the layer's own products again.
   EXPECT_EQ(count(body({}), Op::einsum), 12);
   EXPECT_EQ(count(body({}), Op::attention), 1);
-  // Without what is tagged.
+  // Products whose tags are saved are not computed again.
   EXPECT_EQ(count(body({false, {"mlpwi_0"}}), Op::einsum), 11);
   EXPECT_EQ(count(body({false, {"context"}}), Op::attention), 0);
   EXPECT_EQ(count(body({false, kTags}), Op::einsum), 8);
@@ -328,7 +328,7 @@ TEST(Repeat, SumsTheGradientOfWhatAllLayersRead) {
     const Differentiated made = differentiate(model.graph, model.loss, {});
     const std::vector<Numbers> results = run_graph(made.backward, model.feeds);
     for (std::int64_t i = 0; i < 5; ++i) {
-      // Each layer's 2 z is multiplied with the weights of the layers behind it.
+      // Each layer's 2 z is multiplied by the weights of the layers after it.
       double expected = 0;
       double behind = 2 * model.feeds[3].at(i);
       for (std::int64_t l = 4; l-- > 0;) {
@@ -340,7 +340,8 @@ TEST(Repeat, SumsTheGradientOfWhatAllLayersRead) {
   }
 }
 
-// Two values carried, of which one is only read: x_i = silu(x w_i) + a, a_i = 2 a.
+// Two carried values, of which only the first enters the loss: x_i = silu(x_(i-1) w_i) + a_(i-1), a_i = 2 a_(i-1). Expected slopes come
+// from finite differences.
 TEST(Repeat, CarriesSeveralValues) {
   Model model;
   Builder builder;

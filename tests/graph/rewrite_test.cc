@@ -1,4 +1,4 @@
-// Rewrites of graphs: a few lines before and after.
+// Tests of graph rewrites, as short graphs before and after.
 #include "graph/rewrite.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(Rewrite, KnowsWhoUsesAValue) {
   for (ValueId id = 0; id < 4; ++id) EXPECT_EQ(uses_of(graph, id), std::ssize(users[static_cast<std::size_t>(id)]));
 }
 
-// Roots stay: they are what a program is given.
+// Inputs and parameters stay, because they are what a program is given.
 TEST(Rewrite, LeavesNodesAwayThatNobodyNeeds) {
   EXPECT_EQ(after("%0: float32[4] = input labels=(-)  # x\n"
                   "%1: float32[4] = parameter labels=(-)  # w\n"
@@ -91,7 +91,7 @@ TEST(Rewrite, MovesNodesToJustBeforeWhatNeedsThem) {
             "return %5\n");
 }
 
-// Tokens come to the slots as rows and go back weighted; what was asked of the mask is asked of the slots.
+// Tokens are copied into the slots as rows and copied back with weights. A constraint on the mask becomes a constraint on the slots.
 TEST(SlotMasks, BecomeCopiesOfRows) {
   EXPECT_EQ(after("%0: bfloat16[2, 4, 8] = input labels=(batch, length, embed)  # x\n"
                   "%1: int32[2, 4, 2] = input labels=(batch, length, -)  # ids\n"
@@ -114,7 +114,7 @@ TEST(SlotMasks, BecomeCopiesOfRows) {
             "return %7 as y\n");
 }
 
-// What comes into a layer is saved always, and what bears a tag that is asked for.
+// The input of a layer is always saved, and so are values with a tag that is asked for.
 TEST(SavedValues, AreStackedBehindTheResults) {
   const auto saved = [](const Remat& remat) {
     return after(

@@ -1,4 +1,4 @@
-// Whether two graphs are the same, whatever numbers their values bear.
+// Compares two graphs, however their values are numbered.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace moesh::test {
 
 class GraphDifference {
  public:
-  // Where they differ first; empty when they are the same.
+  // The first difference; empty if the graphs are the same.
   std::string of(const graph::Graph& a, const graph::Graph& b) {
     if (a.nodes.size() != b.nodes.size()) return fmt::format("{} nodes and {}", a.nodes.size(), b.nodes.size());
     for (std::size_t i = 0; i < a.nodes.size(); ++i) {
@@ -81,7 +81,7 @@ class GraphDifference {
     }
   }
 
-  std::map<graph::ValueId, graph::ValueId> numbers_;  // the other graph's
+  std::map<graph::ValueId, graph::ValueId> numbers_;  // from a value of graph a to the same value of graph b
 };
 
 inline std::string difference_of(const graph::Graph& a, const graph::Graph& b) { return GraphDifference().of(a, b); }

@@ -1,4 +1,5 @@
-// Every preset as a graph: whole, of the known size, the same scanned and unscanned, by every way to reach the experts.
+// Tests of the graph of every preset: it is well formed, has the known number of parameters, and is the same model scanned and unscanned,
+// with every strategy for the experts.
 #include <cmath>
 #include <set>
 #include <string>
@@ -52,7 +53,7 @@ TEST(Presets, HaveTheKnownNumbersOfParameters) {
   }
 }
 
-// Nodes use only what stands before them, and a repeat hands its body what the body takes.
+// Expects that nodes use only values made before them, and that a repeat has as many operands and results as its body.
 void expect_whole(const graph::Graph& graph) {
   std::set<graph::ValueId> made;
   for (const graph::Node& node : graph.nodes) {
@@ -92,7 +93,7 @@ class Preset : public ::testing::TestWithParam<std::string> {
     const config::ModelShape shape = session("model_name=" + GetParam()).shape;
     if (!shape.is_moe()) return {""};
     std::vector<std::string> all = kStrategies;
-    if (shape.block == config::Block::gpt_oss) all.pop_back();  // its experts have biases, which slots do not hold
+    if (shape.block == config::Block::gpt_oss) all.pop_back();  // its experts have biases, which capacity slots do not support
     return all;
   }
 };
@@ -136,7 +137,7 @@ TEST(Models, WriteEqualLayersOnce) {
   EXPECT_LT(unscanned("2"), unscanned("4"));
 }
 
-// The attention nodes of a graph as printed, in order, by the layer's path.
+// The attention nodes of a graph, in order: the window and the path of each, as printed.
 std::vector<std::string> attentions(const std::string& request) {
   std::vector<std::string> found;
   for (const std::string& line : split(graph::to_text(session(request).graph), '\n')) {

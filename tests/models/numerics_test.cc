@@ -1,4 +1,4 @@
-// What keys about numbers make of a model's ops.
+// Tests how configuration keys about numerics change the ops of a model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST(Numerics, AttentionRoundsUnlessFloat32IsAsked) {
   }
 }
 
-// MaxText's Llama 3.1 rotation is of neighbours, and is chosen by the model's name too.
+// As in MaxText: the rotary embedding of Llama 3.1 rotates neighbouring elements as pairs, and may also be chosen by the model's name.
 TEST(Numerics, Llama31StretchesItsRotationUnlessToldNotTo) {
   for (const char* request : {"rope_type=llama3.1", "model_name=llama3.1-8b"}) {
     const RopeOf of = made<RopeOf>(request);

@@ -1,4 +1,4 @@
-// Every parameter of every preset says what it is to its model.
+// Tests that every parameter of every preset states its role in the model.
 #include <regex>
 #include <set>
 
@@ -16,7 +16,7 @@ using sharding::Role;
 
 struct Known {
   Role role;
-  const char* path;  // how the reference calls such parameters, from where it begins to differ to the end
+  const char* path;  // a pattern of the full paths that the reference gives to such parameters
 };
 
 const std::vector<Known> kKnown{
@@ -80,7 +80,7 @@ TEST(Roles, GoWithTheLabelsAndSizesOfAParameter) {
     for (const LaidTensor& parameter : session.layout.parameters) {
       SCOPED_TRACE(model + " " + parameter.path);
       const bool is_of_an_expert = parameter.role == Role::expert_kernel || parameter.role == Role::expert_bias;
-      // Scales that multiply something else than what a norm gives.
+      // These scales multiply something other than the output of a norm.
       if (std::regex_match(parameter.path, std::regex(".*/(layer_scalar|pre_forward_scale_2|per_expert_scale)"))) continue;
       EXPECT_EQ(is_of_an_expert, bears(parameter, labels::exp));
       const auto is_one_of = [&](std::set<Role> roles) { return roles.contains(parameter.role); };

@@ -1,4 +1,4 @@
-// Products of low precision: which are, what they take, and that they do not run.
+// Tests of matrix products in low precision: which products these are, what they cost, and that they are planned but not run.
 #include "models/rounding.h"
 
 #include <map>
@@ -20,7 +20,7 @@ using graph::Node;
 using graph::Rounded;
 using ::testing::HasSubstr;
 
-// The last words of the paths of products that are rounded, and of those that are not, through all bodies.
+// The last components of the paths of products that are rounded, and of products that are not, in the graph and in all bodies.
 struct Products {
   std::set<std::string> rounded, others;
 };
@@ -48,7 +48,8 @@ const std::string kSmall =
     "override_model_config=true base_num_decoder_layers=4 base_emb_dim=64 base_mlp_dim=64 base_moe_mlp_dim=64 vocab_size=128 max_target_length=32 "
     "per_device_batch_size=2 attention=dot_product compile_topology=v6e-8 ";
 
-// As MaxText's layers take their `quant`: attention's projections, MLPs and experts, but neither the router nor the logits.
+// The products to which MaxText's layers apply `quant`: the projections of attention, MLPs and experts, but neither the router nor the
+// logits.
 TEST(Rounding, IsOfTheProductsThatTheReferenceQuantizes) {
   for (const std::string& way : {std::string("sparse_matmul=true "), std::string("sparse_matmul=true use_ring_of_experts=true "), std::string("sparse_matmul=false "),
                                  std::string("sparse_matmul=false capacity_factor=1.25 "), std::string("scan_layers=false ")}) {

@@ -1,4 +1,4 @@
-// The choice at one op where there are many axes.
+// Tests the choice of layouts at a single op on meshes of many axes.
 #include "partition/assignment.h"
 
 #include <fmt/core.h>
@@ -15,7 +15,7 @@ namespace {
 using graph::Builder;
 using graph::Tensor;
 
-// A product of whole matrices that may lie wherever that is cheapest.
+// A product of two whole matrices, whose result may have whichever layout is cheapest.
 class FreeProduct {
  public:
   explicit FreeProduct(std::size_t axes)
@@ -57,7 +57,7 @@ class FreeProduct {
   mesh::Topology target_;
 };
 
-// With seven axes there are 4^7 ways, too many to try them all.
+// With seven axes there are 4^7 assignments, too many to try all of them; still, the product must be sharded over all axes.
 TEST(Assignment, SharesOutAProductOverAsManyAxesAsThereAre) {
   for (const std::size_t axes : {3u, 5u, 7u}) {
     const FreeProduct product(axes);

@@ -1,4 +1,4 @@
-// Which ops on each element become one, and that nothing else changes.
+// Tests which elementwise ops are fused into one, and that nothing else changes.
 #include "partition/chain.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ TEST(Chain, ReadsAnOperandOnceThatSeveralStepsTake) {
                       "{kind=unary_grad dtype=bfloat16 operands=[0, 3]}] phase backward  # silu'\nreturn %3 as y\n");
 }
 
-// The silu of a gate is needed for the product's gradient and for the product itself: made twice, it is never held.
+// The silu of a gate is needed for the product and for the product's gradient. It is computed twice, so that it is never held.
 TEST(Chain, MakesTwiceWhatIsMadeOfOneValue) {
   const std::string made = with_chains_in(kGate + kSwish + kTimes + "%5: bfloat16[64, 64] = binary %2, %3 function=multiply  # other\nreturn %4 as y, %5 as z\n");
   EXPECT_THAT(made, testing::Not(testing::HasSubstr("unary %"))) << made;
@@ -55,7 +55,7 @@ TEST(Chain, LeavesSmallValues) {
   EXPECT_EQ(with_chains_in(text), text);
 }
 
-// A sum that waits for a product takes less memory than its two terms.
+// A sum that is held until a product is done takes less memory than its two terms.
 TEST(Chain, HoldsNoMoreThanBefore) {
   const std::string text = kGate +
       "%3: bfloat16[64, 64] = unary %0 function=silu  # a\n"
@@ -67,7 +67,8 @@ TEST(Chain, HoldsNoMoreThanBefore) {
   EXPECT_EQ(with_chains_in(text), text);
 }
 
-// A product's two gradients, and its value again: g, u and the cotangent are read once, and nothing is held besides.
+// The product of silu(g) and u, and its two gradients, which compute silu(g) again. Joined, they read g, u and the cotangent once, and
+// nothing else is held.
 const std::string kGradients =
     "%0: bfloat16[64, 64] = input labels=(-, -)  # x\n"
     "%1: bfloat16[64, 64] = einsum %0, %0 equation=\"ab,bc->ac\"  # g\n"
@@ -101,7 +102,8 @@ TEST(Chain, JoinsWhatReadsTheSame) {
                                    "{kind=unary_grad dtype=bfloat16 operands=[0, 6]}] results=[1, 2, 4] phase backward  # y"));
 }
 
-// Where g and u are needed later, the first joins nobody: dy alone gives way, to one of the others.
+// If g and u are needed later, the chain of the product joins no other: only the memory of dy becomes free, and one of the gradients takes
+// it.
 TEST(Chain, JoinsNoMoreThanGiveWay) {
   const std::string later =
       "%13: bfloat16[64, 64] = einsum %1, %2 equation=\"ab,bc->ac\"  # later\n"
@@ -112,7 +114,7 @@ TEST(Chain, JoinsNoMoreThanGiveWay) {
   EXPECT_THAT(chains[1], testing::HasSubstr("results=[1, 3]")) << chains[1];
 }
 
-// A cotangent that comes between is not there yet where the first one stands.
+// Two ops are not joined if the second one needs a cotangent that does not exist yet at the place of the first.
 TEST(Chain, JoinsNothingThatIsNotThereYet) {
   const std::string text =
       "%0: bfloat16[64, 64] = input labels=(-, -)  # x\n"
@@ -132,13 +134,13 @@ TEST(Chain, LeavesNumbersThatAreNotFloating) {
   EXPECT_EQ(with_chains_in(text), text);
 }
 
-// In the layers of a model: in bodies of repeats and of regions.
+// Chains are made in the layers of a model too, in bodies of repeats and of regions.
 TEST(Chain, IsMadeInsideOfLayers) {
   for (const std::string more : {"", "scan_layers=false", "ici_expert_parallelism=2 compile_topology=cpu-2",
                                  "ici_expert_parallelism=2 use_ring_of_experts=true compile_topology=cpu-2",
                                  "sparse_matmul=false capacity_factor=1.25 ici_fsdp_parallelism=2 compile_topology=cpu-2"}) {
     const test::Training training(test::kTinyMixtral + "num_experts=4 base_mlp_dim=64 base_moe_mlp_dim=64 max_target_length=64 " + more);
-    int chains = 0, joined = 0;  // the gradients of a gate and of what it is multiplied with
+    int chains = 0, joined = 0;  // joined: the gradients of a gate and of its factor, in one chain
     for (const plan::Instruction& of : training.trainer.plan().instructions) {
       chains += of.op == graph::Op::chain ? 1 : 0;
       joined += of.op == graph::Op::chain && of.results.size() > 1 ? 1 : 0;

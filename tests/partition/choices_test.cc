@@ -1,4 +1,4 @@
-// The partitioner on a few lines: the graph before and after, and what it tells of its choice.
+// Tests of the partitioner on short graphs: the graph before and after, and what is reported of the choices.
 #include <gtest/gtest.h>
 
 #include "graph/parse.h"
@@ -24,7 +24,7 @@ constexpr const char* kProduct =
     "return %2 as y\n";
 const sharding::Spec kRows{{{0}, {}}, {}};
 
-// The weights are few, the activations many: weights are gathered.
+// There are few weights and many activations, so the weights are gathered.
 TEST(Choices, GatherFewWeights) {
   const Partitioned made = partitioned(kProduct, {kRows, kRows}, kRows);
   EXPECT_EQ(graph::to_text(made.graph, &kFour),
@@ -50,7 +50,7 @@ TEST(Choices, TellWhatTheyCostBesideTheNextBest) {
   EXPECT_LT(choices[0].chosen.seconds, choices[0].runner_up.seconds);
 }
 
-// Not only products choose.
+// Choices are reported for ops other than products too.
 TEST(Choices, AreToldOfEveryOpThatHadOne) {
   const Partitioned made = partitioned(
       "%0: float32[64, 64] = input labels=(-, -)  # a\n"

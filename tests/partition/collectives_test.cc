@@ -1,4 +1,4 @@
-// What is planned to travel in regions.
+// Tests which collectives regions are planned to have, and how many bytes these send.
 #include "partition/collectives.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 using graph::Tensor;
 using Kind = graph::ReshardOf::Kind;
 
-// Two devices of eight tokens each, of four numbers; a token chooses two experts of four.
+// Two devices with eight tokens each. A token has four elements and chooses two of four experts.
 class RowsOnTheirWay : public ::testing::Test {
  protected:
   Tensor shard(Shape shape, DType dtype) { return builder_.shard_input("in", std::move(shape), dtype, {0}); }
@@ -24,7 +24,7 @@ class RowsOnTheirWay : public ::testing::Test {
     return all.front();
   }
 
-  // Sums of tokens that have some of these rows.
+  // Scatters the sums of the tokens to which these rows belong.
   void scatter(std::int64_t rows) {
     const graph::ListedTokens listed = graph::list_tokens(shard({rows}, DType::int32), shard({2}, DType::int32), 2, 16);
     made_ = graph::scatter_rows(graph::sum_rows(shard({rows, 4}, DType::float32), listed, {}), listed, 8, group_);
@@ -39,7 +39,8 @@ class RowsOnTheirWay : public ::testing::Test {
   Tensor made_;
 };
 
-// Of sixteen tokens twelve have an expert here when nobody favours one; each is sixteen bytes and a number.
+// Of sixteen tokens, twelve are expected to have an expert on this device if no expert is favoured. Each takes sixteen bytes and four for
+// its number.
 TEST_F(RowsOnTheirWay, ComeBackWithTheirTokensNumbers) {
   scatter(32);
   const Collective collective = only();
@@ -59,7 +60,7 @@ TEST_F(RowsOnTheirWay, AreNoMoreThanThereIsRoomFor) {
   EXPECT_EQ(collective.bound_bytes, 10 * (16 + 4));
 }
 
-// Sixteen rows go out, up to 24 may arrive, and come back.
+// Sixteen rows go out; up to 24 may arrive and come back.
 TEST_F(RowsOnTheirWay, GoOutAsMuchAsTheSenderHas) {
   made_ = graph::exchange_rows(shard({16, 4}, DType::float32), exchange());
   const Collective collective = only();

@@ -1,4 +1,4 @@
-// Our collectives beside those of the reference's compiler, case by case: what a device sends in a training step.
+// Compares the collectives of a training step with those of the reference's compiler, case by case: what a device sends, and what it holds.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -23,7 +23,7 @@ using graph::ReshardOf;
 
 const std::filesystem::path kFolder = test::source_folder() / "tests/golden/compiled";
 
-// By kind and the axes that the devices of a group differ in.
+// The total for one kind of collective and the axes along which the devices of its groups differ.
 struct Total {
   std::int64_t runs = 0;
   double bytes = 0;
@@ -61,7 +61,7 @@ Totals ours(const session::Session& session) {
   return totals;
 }
 
-// The compiler's permutes are rings that gather or reduce while they multiply: what they are handed is what they send.
+// The compiler's permutes belong to rings that gather or reduce while they multiply. They send exactly their operands.
 Totals theirs(const Json& golden) {
   const std::map<std::string, ReshardOf::Kind> kinds{{"all-gather", ReshardOf::Kind::all_gather},
                                                      {"reduce-scatter", ReshardOf::Kind::reduce_scatter},
@@ -119,12 +119,12 @@ TEST(Compiled, SendsNoMoreThanTheReferencesCompiler) {
   EXPECT_EQ(text, test::read_text(pinned)) << "MOESH_UPDATE_GOLDEN=1 writes the table anew";
 }
 
-// A device's memory as planned: what lies there before a step, and the most within it.
+// Compares the planned memory of a device: what is there before a step, and the peak within it.
 TEST(Compiled, HoldsNoMoreThanTheReferencesCompiler) {
   std::vector<double> ratios;
   for (const std::string& name : cases()) {
     const Json golden = read(name);
-    // Its tiles are probably padded, and its logits are nearly all that it holds.
+    // Nearly all that this model holds are logits, whose tiles the compiler probably pads.
     if (golden["config"]["model"] == "deepseek3-tiny") continue;
     const session::Session session = session_of(golden["config"]);
     const train::StepProgram step = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
@@ -139,8 +139,8 @@ TEST(Compiled, HoldsNoMoreThanTheReferencesCompiler) {
   EXPECT_NEAR(ratios[ratios.size() / 2], forecast::kTakenByXla, 0.03) << "by which a fit is told to be narrow";
 }
 
-// Mixtral's capacity path: two rules give one axis to two dims. As they stand the batch wins it and every expert's weights are
-// gathered; peeled off the batch it stays with the experts, and tokens travel instead.
+// In Mixtral's capacity path, two rules give the same axis to two dims. As the rules stand, the batch gets it, and the weights of every
+// expert are gathered. With the axis peeled off the batch, the experts keep it, and tokens are sent instead.
 TEST(Compiled, TheDispatchFlagTurnsGathersIntoAllToAlls) {
   for (const std::string layout : {"fsdp2-ep4", "ep8"}) {
     const Totals off = ours(session_of(read("mixtral-L2__v5p-16__" + layout + "-capacity")["config"]));
@@ -151,7 +151,7 @@ TEST(Compiled, TheDispatchFlagTurnsGathersIntoAllToAlls) {
     EXPECT_GT(bytes(off, "reduce-scatter expert"), 4e9) << layout;
     EXPECT_GT(bytes(on, "all-to-all expert"), 4e9) << layout;
     EXPECT_LT(bytes(on, "all-gather expert"), 1e9) << layout;
-    EXPECT_GE(on.at("all-to-all expert").runs, 12) << layout;  // six a layer
+    EXPECT_GE(on.at("all-to-all expert").runs, 12) << layout;  // six per layer
     EXPECT_LT(sum(on), 0.5 * sum(off)) << layout;
   }
 }

@@ -1,4 +1,4 @@
-// Expansion: ops that a layout needs in parts are written out, others stay as they are.
+// Tests of expansion: ops whose layout needs their parts are written out, and others stay as they are.
 #include "partition/expand.h"
 
 #include <regex>
@@ -40,13 +40,13 @@ TEST(Expand, MakesTheSumsOfANormOfRowsInPiecesFirst) {
             "return %4 as y\n");
 }
 
-// Without their sums the width of whole ones would be forgotten.
+// A norm that is not given the sums of whole rows would ignore their width, so it refuses a width.
 TEST(Expand, ANormOfWholeRowsRefusesPieces) {
   const std::string pieces = std::regex_replace(kNorm, std::regex("rms_norm %2, %1"), "rms_norm %2, %1 width=16");
   EXPECT_NE(test::message_of([&] { graph::parse_graph(pieces); }).find("a norm with a scale"), std::string::npos);
 }
 
-// A device has its share of the vocabulary: the logarithms of the shares come first, once for the loss and its gradient.
+// Each device has a shard of the vocabulary. The log-sum-exps of the shards are computed first, once for the loss and its gradient.
 TEST(Expand, WritesALossOverASpreadVocabularyAsThatOfShares) {
   const std::string inputs =
       "%0: float32[2, 4, 16] = input labels=(batch, length, vocab)  # logits\n"

@@ -25,7 +25,7 @@ const mesh::Mesh& two_axes() {
 
 const std::vector<config::AxisRule> kRules{{"rows", {"x"}, ""}, {"columns", {"y"}, ""}, {"wide", {"x"}, ""}};
 
-// What partitioning says of what `build` makes of x[8, 8] and w[8, 8], a parameter, with x and w laid out so.
+// The error message of partitioning the graph that `build` makes of an input x[8, 8] and a parameter w[8, 8] with these layouts.
 template <typename Build>
 std::string message(const Spec& x_spec, const Spec& w_spec, Build build) {
   Builder builder;
@@ -103,7 +103,7 @@ TEST(Explicit, AcceptsTheRuleSets) {
   }
 }
 
-// A loss takes pieces of the vocabulary that are equal.
+// A loss over a sharded vocabulary takes blocks of equal size only.
 TEST(Explicit, NamesTheOpWhoseBlocksDiffer) {
   EXPECT_EQ(message_of([] {
               step_of({"model_name=llama2-7b", "max_target_length=16", "shard_mode=explicit", "compile_topology=cpu-3", "ici_fsdp_parallelism=1",
@@ -114,7 +114,7 @@ TEST(Explicit, NamesTheOpWhoseBlocksDiffer) {
             "[3, 16, 32000] as [-, -, autoregressive], [3, 16] as [-, -]\n  fix: choose axis sizes that divide the dims, or shard_mode=auto");
 }
 
-// Eight rows over sixteen devices, where the result is wanted over another axis too.
+// Eight rows are sharded over sixteen devices, and the result is wanted over another axis as well.
 TEST(Explicit, TakesUnevenBlocksThatAnyOperandHas) {
   std::vector<std::string> request = train::read_reference_run((test::source_folder() / "tests/golden/models/deepseek2-groups").string()).request;
   for (const char* change : {"sparse_matmul=false", "capacity_factor=8", "moe_dispatch_no_expert_sharding=true", "custom_mesh_and_rule=shard-exp-on-fsdp",
@@ -125,7 +125,7 @@ TEST(Explicit, TakesUnevenBlocksThatAnyOperandHas) {
   EXPECT_EQ(message_of([&] { step_of(request); }), "no error");
 }
 
-// What partitioning over two axes says of a graph with one op on x[8, 8] and counts[8].
+// The error message of partitioning, over two axes, a graph with one op on x[8, 8] and counts[8].
 std::string message_about(const std::function<Tensor(Tensor x, Tensor counts)>& op) {
   Builder builder;
   const Tensor x = builder.input("x", {8, 8}, DType::float32, {"", ""});

@@ -1,4 +1,4 @@
-// Which casts go away.
+// Tests which casts are removed.
 #include "partition/fold_casts.h"
 
 #include <regex>
@@ -61,7 +61,7 @@ TEST(FoldCasts, ScoresTheVocabularyByTheTableAsItWas) {
   EXPECT_EQ(folded(of_bfloat16), of_bfloat16);
 }
 
-// Of experts too, whose products stand in a region of a layer.
+// This includes the experts, whose products are in a region of a layer.
 TEST(FoldCasts, LeavesNoGradientOfAMatrixThatIsRoundedOnItsWay) {
   for (const std::string more : {"", "logits_via_embedding=true"}) {
     const test::Training training(test::kTinyMixtral + "dtype=bfloat16 " + more);

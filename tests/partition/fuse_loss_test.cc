@@ -1,4 +1,4 @@
-// When a loss over a vocabulary becomes one op, and that a step with it is the step without.
+// Tests when the loss over a vocabulary becomes one op, and that training steps give the same losses with and without it.
 #include "partition/fuse_loss.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ TEST(FuseLoss, TakesATableByToken) {
   EXPECT_NE(fused(text).find("vocab_loss %0, %1, %2, %3, %4 z_loss=0.5 by_token=true"), std::string::npos) << fused(text);
 }
 
-// The table's gradient is made in float32: rounded for whom asks for it in bfloat16, and not on its way to float32.
+// The gradient of the table is computed in float32. It is rounded if it is wanted in bfloat16, but not on the way to float32.
 TEST(FuseLoss, RoundsTheTablesGradientWhereItIsAskedFor) {
   std::string text = kLoss;
   for (const char* wide : {"%0: float32", "%1: float32", "%5: float32", "%8: float32", "%9: float32", "%10: float32"}) {
@@ -94,7 +94,7 @@ TEST(FuseLoss, LeavesALossWhoseLogitsAreReadOrWhoseGradientNeedsIt) {
   }
 }
 
-// Losses and what is learnt, with the logits held and without.
+// Compares the losses of three steps with those of a run that holds the logits. The later losses also show that the same is learnt.
 TEST(FuseLoss, TrainsAsTheLossOfLogits) {
   for (const std::string more : {"", "z_loss_multiplier=0.01", "logits_via_embedding=true", "gradient_accumulation_steps=2",
                                   "compile_topology=cpu-4 ici_fsdp_parallelism=4", "compile_topology=cpu-4 ici_tensor_parallelism=2 ici_fsdp_parallelism=2 vocab_size=24 base_num_kv_heads=2"}) {

@@ -1,4 +1,4 @@
-// Which sums are made where one of their terms is, and which are left.
+// Tests which additions are fused into the op that makes one of their terms, and which are left.
 #include "partition/fuse_sums.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ TEST(FuseSums, LeavesWhatIsNoSumOfItOrReadBesides) {
   EXPECT_EQ(with_sums(low), low);
 }
 
-// A product takes one sum, and the next one is an op of its own.
+// A product accumulates into one addend, and the next addition stays an op of its own.
 TEST(FuseSums, TakesOneOfSeveral) {
   EXPECT_EQ(with_sums(kAddends + "%4: float32[6, 5] = unary %2 function=tanh  # tanh\n%5: float32[6, 5] = einsum %0, %1 equation=\"am,mb->ab\"  # product\n"
                           "%6: float32[6, 5] = binary %3, %5 function=add  # add\n%7: float32[6, 5] = binary %4, %6 function=add  # add\nreturn %7 as y\n"),
@@ -55,7 +55,7 @@ TEST(FuseSums, TakesOneOfSeveral) {
                       "%6: float32[6, 5] = binary %4, %5 function=add  # add\nreturn %6 as y\n");
 }
 
-// It reads what it adds to wherever that lies, of any type.
+// The gradient of a norm only reads the value that it adds to, so this may be of any type and may be read later too.
 TEST(FuseSums, ANormsGradientTakesWhatIsReadLaterToo) {
   const std::string inputs =
       "%0: bfloat16[6, 4] = input labels=(-, -)  # x\n"
@@ -66,7 +66,7 @@ TEST(FuseSums, ANormsGradientTakesWhatIsReadLaterToo) {
             inputs + "%3: bfloat16[6, 4], %4: bfloat16[4] = rms_norm_grad %0, %1, %2, %2 epsilon=0.5  # norm\nreturn %3 as y, %4 as dscale, %2 as dy\n");
 }
 
-// In layers' bodies too.
+// Additions are fused in the bodies of layers too.
 TEST(FuseSums, LeavesNoSumOfGradientsInALayer) {
   const test::Training training(test::kTinyMixtral + std::string("dtype=float32"));
   std::vector<std::string> left;

@@ -1,4 +1,4 @@
-// What updates give besides, and tables that gradients of embeddings go into.
+// Tests which sums of squares updates return as well, and which tables the gradients of embeddings are added to.
 #include "partition/fuse_updates.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(FuseUpdates, LeavesNoPassOverNewParameters) {
   }
 }
 
-// Where matrices are so small that the norm is made of all of one, on a mesh, it is not the update that makes it.
+// Only the experts' weights are checked. On a mesh, the norm of a small matrix is computed from the whole matrix, and not by its update.
 TEST(FuseUpdates, HaveEachDeviceGiveTheNormOfItsShard) {
   const test::Training training(test::kTinyMixtral + "ici_fsdp_parallelism=2 compile_topology=cpu-2");
   int experts = 0;

@@ -1,4 +1,4 @@
-// From a graph and a mesh to the layout of its parameters, constraints, input and optimizer state.
+// Tests the layouts that follow from a graph and a mesh: of parameters, constraints, inputs and optimizer state.
 #include <algorithm>
 #include <string>
 

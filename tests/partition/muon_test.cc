@@ -1,5 +1,6 @@
-// Muon wants whole matrices. Where the experts' dim lies on the axis that shards parameters each device has whole ones; else they
-// are dealt out to the devices once, a layer's experts at a time, and the steps there and back are all that is sent.
+// Muon needs whole matrices. If the experts' dim is sharded over the axis that shards parameters, each device has whole ones. Otherwise
+// they are distributed to the devices once, the experts of one layer at a time, and only the collectives there and back send anything
+// large.
 #include <gtest/gtest.h>
 
 #include "partition/collectives.h"
@@ -9,7 +10,7 @@
 namespace moesh::partition {
 namespace {
 
-// What the update of a step sends, of values as large as a layer's share of the experts' weights.
+// The collectives in the update of a step whose values are at least as large as one expert weight of one layer.
 std::vector<Collective> sent(const std::string& request) {
   const session::Session session = test::session("model_name=deepseek2-16b compile_topology=v5p-16 ici_fsdp_parallelism=8 "
                                              "sparse_matmul=false opt_type=muon " + request);

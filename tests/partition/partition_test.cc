@@ -1,4 +1,4 @@
-// Random graphs on random meshes: what the partitioned program computes is what the graph computes.
+// Random graphs on random meshes: the partitioned program computes the same values as the graph.
 #include "partition/partition.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ using sharding::AxisIndex;
 using sharding::AxisList;
 using sharding::Spec;
 
-// Dims of the random graphs, by letter, and a label for each.
+// Sizes of the dims of the random graphs. A dim is named by a letter, which is also its label.
 constexpr std::int64_t kSizes[] = {8, 4, 6, 3};
 constexpr int kLetters = 4;
 
@@ -42,10 +42,10 @@ class Draw {
 
 struct Value {
   Tensor tensor;
-  std::string letters;  // of its dims
+  std::string letters;  // one per dim
 };
 
-// A graph of a dozen ops over values whose dims are letters.
+// A random graph of a dozen ops on values whose dims are named by letters.
 class RandomGraph {
  public:
   explicit RandomGraph(Draw& draw) : draw_(draw) {
@@ -159,7 +159,7 @@ class RandomGraph {
     values_.push_back({graph::scale(graph::einsum("e", equation, a.tensor, b.tensor), 0.2), out});
   }
 
-  // With another value of the same dims, or itself.
+  // Adds or multiplies with another value of the same dims, or adds the value to itself.
   void sum(const Value& a) {
     for (const Value& b : values_) {
       if (b.letters == a.letters && b.tensor.id != a.tensor.id) {
@@ -225,7 +225,7 @@ double difference(const Array& a, const Array& b) {
   return worst;
 }
 
-// As those of a step are: from somewhere on they are of the update, and so free.
+// As in a training step, puts the nodes from a random one on into the update phase, where the partitioner places them freely.
 void free_last_nodes(Draw& draw, graph::Graph& graph) {
   const auto count = static_cast<int>(graph.nodes.size());
   for (auto i = static_cast<std::size_t>(draw.below(2) == 0 ? 0 : draw.below(2 * count)); i < graph.nodes.size(); ++i) {
@@ -233,7 +233,7 @@ void free_last_nodes(Draw& draw, graph::Graph& graph) {
   }
 }
 
-// Runs a random graph whole and in pieces.
+// Runs a random graph whole and partitioned, and compares the results. In float64 only the order of summation differs.
 void hold(unsigned seed, const mesh::Topology& target, backend::Workers& workers) {
   Draw draw(seed);
   const mesh::Mesh mesh = random_mesh(draw);
@@ -275,14 +275,14 @@ TEST(PartitionSlow, ComputesWhatTheGraphComputes) {
 
 TEST(Partition, ComputesWhatTheGraphComputesOnOtherMachines) {
   backend::Workers workers(1);
-  // Fast links and slow ones lead to other choices.
+  // Fast and slow links lead to different choices.
   for (const char* name : {"v5p-16", "h100-8"}) {
     const mesh::Topology target = mesh::find_topology(name, 1);
     for (unsigned seed = 5000; seed < 5100; ++seed) hold(seed, target, workers);
   }
 }
 
-// Rounded parts add up to less than their rounded sum: a sum over devices comes before a narrowing cast, though it would send
+// A sum of rounded parts is less accurate than the rounded sum, so a sum over devices comes before a narrowing cast, though it would send
 // fewer bytes after it.
 TEST(Partition, AddsUpBeforeItRounds) {
   const mesh::Mesh mesh({{"x", 4, 1}});

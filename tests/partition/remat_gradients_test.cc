@@ -1,4 +1,4 @@
-// Which gradients are made again, and that updates are the same for it.
+// Tests which gradients are recomputed, and that updates stay the same.
 #include "partition/remat_gradients.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using graph::Tensor;
 
 std::string again(const std::string& text) { return graph::to_text(with_gradients_made_again(graph::parse_graph(text).graph)); }
 
-// One token beside a weight.
+// The inputs of a weight's gradient and update. There is one token, so activations are much smaller than the weight.
 const std::string kInputs =
     "%0: float32[4] = input labels=(-) kind=number  # numbers\n"
     "%1: float32[1, 9] = input labels=(-, -)  # x\n"
@@ -60,9 +60,9 @@ TEST(RematGradients, LeavesWhatOthersReadOrWhatIsNoProductAndMeetsTooManyTokens)
   }
 }
 
-// A weight's gradient, its squares and its update, of a stack of layers or of one.
+// A weight, for graphs of its gradient, the gradient's sum of squares and the update, for one layer or a stack of layers.
 struct Weight {
-  std::string equation;  // of the gradient
+  std::string equation;  // equation of the gradient
   Shape x, dy;
 
   Tensor gradient(Tensor of_x, Tensor of_dy) const { return graph::einsum("dw", equation, of_x, of_dy); }
@@ -110,7 +110,7 @@ std::vector<graph::test::Numbers> run(const Graph& graph) {
     const graph::Value& value = graph.value(id);
     feeds.push_back(graph::test::noise(value.dtype, value.shape, static_cast<std::uint32_t>(feeds.size() + 1)));
   }
-  feeds[0].set(3, 1);  // applied
+  feeds[0].set(3, 1);  // the update is applied
   return graph::test::run_graph(graph, feeds);
 }
 
@@ -139,7 +139,7 @@ std::pair<std::vector<double>, std::vector<std::vector<double>>> losses_and_para
   return {losses, parameters};
 }
 
-// Without clipping an update does not depend on the norm.
+// Without clipping, an update does not depend on the gradient norm, so the bits must be the same.
 TEST(RematGradients, TrainToTheSameBitsInLessMemory) {
   for (const std::string more : {"", "scan_layers=false", "opt_type=adam_pax", "opt_type=sgd", "opt_type=muon", "logits_via_embedding=true",
                                  "remat_policy=", "gradient_accumulation_steps=2", "dtype=bfloat16", "mu_dtype=bfloat16",
@@ -148,7 +148,7 @@ TEST(RematGradients, TrainToTheSameBitsInLessMemory) {
     test::Training kept(request + " remat_gradients=false"), remade(request);
     EXPECT_EQ(losses_and_parameters(kept), losses_and_parameters(remade)) << more;
     const auto step_bytes = [](const test::Training& of) { return plan::device_arena(of.trainer.plan()).bytes; };
-    const bool is_same = more == "gradient_accumulation_steps=2" || more == "opt_type=muon";  // others read the gradients
+    const bool is_same = more == "gradient_accumulation_steps=2" || more == "opt_type=muon";  // other ops read the gradients
     EXPECT_TRUE(is_same ? step_bytes(remade) == step_bytes(kept) : step_bytes(remade) < step_bytes(kept))
         << more << ": " << step_bytes(remade) << " and " << step_bytes(kept);
   }

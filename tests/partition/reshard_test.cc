@@ -1,4 +1,4 @@
-// Every way from one layout to another on meshes of eight devices: the steps are what they say, and the numbers arrive.
+// Tests resharding between all pairs of layouts on meshes of eight devices: each step does what its kind says, and the right values arrive.
 #include "partition/reshard.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ mesh::Mesh mesh_of(const std::vector<std::int64_t>& sizes) {
   return mesh::Mesh(axes);
 }
 
-// All specs of a rank: each axis nowhere, in the sum, or in a dim at any place among those already there.
+// All specs of a rank: each axis is absent, in the partial sum, or in a dim at any position among the axes that are already there.
 std::vector<Spec> all_specs(std::size_t rank, std::size_t axes, bool partial) {
   std::vector<Spec> all{Spec{std::vector<AxisList>(rank), {}}};
   for (AxisIndex axis = 0; axis < axes; ++axis) {
@@ -67,7 +67,7 @@ class Numbers {
   const mesh::Mesh& mesh() const { return mesh_; }
   const Array& whole() const { return whole_; }
 
-  // Shards whose sums are the value: pieces that differ from each other, the last one making up for the others.
+  // Shards whose partial sums are the value: the terms differ from each other, and the last one makes up for the others.
   Placed placed(const Spec& spec) {
     Placed value = run::place(whole_, spec, mesh_, *pool_);
     const sharding::ShardAxes axes(spec, mesh_);
@@ -78,7 +78,7 @@ class Numbers {
       value.shards[i] = copy_of(value.shards[i], *pool_);
       for (std::int64_t k = 0; k < value.shards[i].view.count(); ++k) {
         float& x = value.shards[i].as<float>()[k];
-        const float others = 3 * (count - 1) * (count - 2) / 2 + (count - 1);  // of 3 p + 1 over the earlier pieces
+        const float others = 3 * (count - 1) * (count - 2) / 2 + (count - 1);  // sum of 3 p + 1 over the earlier terms
         x = at + 1 < count ? 3 * at + 1 : x - others;
       }
     }
@@ -109,7 +109,7 @@ class Numbers {
   Array whole_;
 };
 
-// What a collective of its kind does to a layout, and nothing else.
+// The layout that a collective makes of another one, by its kind alone.
 Spec applied(const Spec& from, const ReshardOf& how, const Spec& result) {
   Spec made = from;
   const auto drop_last = [&](int dim) {
@@ -196,7 +196,7 @@ TEST(Reshard, TakesTheOneCollectiveThatDoesIt) {
 
 TEST(Reshard, MovesWhileValuesAreSmall) {
   const mesh::Mesh mesh = mesh_of({2, 4});
-  // Slicing before the gather, reducing before it, and leaving by way of a permute instead of a larger gather.
+  // Slices before the gather, reduces before the gather, and permutes instead of gathering more.
   EXPECT_EQ(kinds({{{0}, {}}, {}}, {{{}, {1}}, {}}, mesh), (std::vector{Kind::slice, Kind::all_gather}));
   EXPECT_EQ(kinds({{{0}, {}}, {1}}, {{{}, {}}, {}}, mesh), (std::vector{Kind::all_reduce, Kind::all_gather}));
   EXPECT_EQ(kinds({{{0, 1}, {}}, {}}, {{{1}, {}}, {}}, mesh), (std::vector{Kind::permute, Kind::all_gather}));

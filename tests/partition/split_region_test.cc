@@ -61,7 +61,7 @@ TEST(SplitRegion, SumsRowsHereAndScattersTheSums) {
                 "return %10, %12\n");
 }
 
-// Whoever has all the tokens returns rows to itself.
+// A device that has all tokens returns rows to itself.
 TEST(SplitRegion, LeavesWhatADeviceDoesAlone) {
   const std::string alone = kRegionInputs +
                             "%4: float32[12, 6] as [-, -]+own(expert) = fetch_rows %0, %1, %2 choices=2  # fetch\n"
@@ -71,8 +71,8 @@ TEST(SplitRegion, LeavesWhatADeviceDoesAlone) {
 }
 
 struct Seen {
-  std::set<std::string> ops;       // in regions
-  std::size_t collectives = 0;     // anywhere
+  std::set<std::string> ops;       // ops in regions
+  std::size_t collectives = 0;     // collectives anywhere in the program
 };
 
 void see(const graph::Graph& graph, bool in_region, Seen& seen) {
@@ -83,12 +83,12 @@ void see(const graph::Graph& graph, bool in_region, Seen& seen) {
     if (in_region) seen.ops.insert(std::string(name_of(node.op)));
     const auto* group = std::get_if<graph::GroupOf>(&node.attributes);
     if (group == nullptr || group->members == 1 || is_collective) continue;
-    // Its place in the group is all that such a device knows of the others.
+    // These two ops only use the device's index in its group.
     EXPECT_TRUE(node.op == Op::device_index || node.op == Op::own_once) << name_of(node.op) << " " << node.path;
   }
 }
 
-// How experts are reached, and an op that shows that it is so.
+// A request that selects how experts are reached, and an op that shows that it was selected.
 struct Strategy {
   std::string request;
   std::string shown_by;

@@ -315,5 +315,22 @@ TEST(ModelSize, CountsTheOperationsOfAStep) {
   EXPECT_DOUBLE_EQ(tied.step_flops, size.step_flops) << "the one table is multiplied with at the end";
 }
 
+// As MaxText counts them: a row of n tokens has n^2 / 2 pairs, with a window n w - w^2 / 2, and in chunks those of each.
+TEST(ModelSize, CountsTheKeysThatLayersSee) {
+  const auto scores = [](const std::string& request, std::int64_t length) {
+    const ModelSize some = size_of_model(request, length, length), none = size_of_model(request, length, 0);
+    return (some.step_flops - none.step_flops) / 6;
+  };
+  // Five of six layers have a window of 1,024.
+  const std::string gemma3 = "model_name=gemma3-12b";
+  const double full = 0.5 * 8192 * 8192, windowed = 8192.0 * 1024 - 0.5 * 1024 * 1024;
+  EXPECT_DOUBLE_EQ(scores(gemma3, 8192), 16 * 2 * 256 * (8 * full + 40 * windowed));
+  EXPECT_DOUBLE_EQ(scores(gemma3, 512), 16 * 2 * 256 * 48 * 0.5 * 512 * 512);
+  // Three of four layers see chunks of 8,192.
+  EXPECT_DOUBLE_EQ(scores("model_name=llama4-17b-16e", 32768), 40 * 2 * 128 * (12 * 0.5 * 32768 * 32768 + 36 * 4 * 0.5 * 8192 * 8192));
+  // Pairs of a layer with a window of 4,096 and one without.
+  EXPECT_DOUBLE_EQ(scores("model_name=gemma2-9b", 8192), 16 * 2 * 256 * 21 * (full + 8192.0 * 4096 - 0.5 * 4096 * 4096));
+}
+
 }  // namespace
 }  // namespace moesh::train

@@ -58,6 +58,22 @@ TEST(Offload, WaitsWhereAPassIsTooShort) {
   EXPECT_DOUBLE_EQ(made.seconds, seconds + made.host.waits);
 }
 
+// What the backward pass makes again runs there: it does not give values time to leave during the forward pass.
+TEST(Offload, CountsWhatIsMadeAgainAsTheBackwardPass) {
+  const Planned of = planned("decoder_layer_input=offload");
+  const auto waits_at = [&](double rate) {
+    mesh::Topology slow = of.session.target;
+    slow.chip.host_bytes_per_second = rate;
+    return forecast::forecast(of.step.program.plan, of.session.layout, slow, {1, 1},
+                              offloaded_of(of.session.graph, of.step.program, {of.session.layout, of.session.target}, of.session.loaded.settings))
+        .host.waits;
+  };
+  // Of the passes of a step that saves nothing but each layer's input, the forward one takes a quarter.
+  const double seconds = of.step.forecast.seconds, way = 0.4 * seconds;
+  EXPECT_GT(waits_at(static_cast<double>(kStack) / way), 0.1 * seconds) << "the forward pass is too short";
+  EXPECT_LT(waits_at(static_cast<double>(kStack) / way), 0.2 * seconds) << "the backward pass is not";
+}
+
 TEST(Offload, MovesAMicrobatchsValuesWithEach) {
   const Planned once = planned("decoder_layer_input=offload"), twice = planned("decoder_layer_input=offload gradient_accumulation_steps=2");
   EXPECT_EQ(twice.step.forecast.host.bytes, kStack);

@@ -1,5 +1,5 @@
-// Attention of some panels of queries at a time. Keys go by in blocks, and each column's softmax is kept up to what it has seen: so
-// memory does not grow with the number of keys.
+// Attention, for several panels of queries at a time. Keys are processed in blocks, with an online softmax per column, so that memory does
+// not grow with the number of keys.
 #include <algorithm>
 #include <type_traits>
 
@@ -14,11 +14,11 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kKeyBlock = 224;      // whole blocks of rows of most micro kernels, and whole steps of all
-constexpr std::int64_t kPanelsOfTask = 16;   // that share a block's packed keys
-constexpr std::int64_t kTasksPerThread = 4;  // so that threads end together
+constexpr std::int64_t kKeyBlock = 224;      // keys: whole blocks of rows of most micro-kernels, and whole steps of all
+constexpr std::int64_t kPanelsOfTask = 16;   // panels of queries that share the packed keys of a block
+constexpr std::int64_t kTasksPerThread = 4;  // so that threads finish together
 
-// Scores are products of operands packed as S, results of those packed as E.
+// Memory of one thread. Scores are GEMMs of operands packed as S; results are GEMMs of operands packed as E.
 template <typename T, typename S, typename E>
 struct Memory {
   using W = Wide<T>;
@@ -54,10 +54,10 @@ struct Memory {
   std::int64_t columns, query_size, result_size;
   S* queries;           // panels [D][column]
   W* scores;            // [key][column]
-  E* exponentials;      // the same
-  E* packed = nullptr;  // the same as a panel
+  E* exponentials;      // exponentials of the scores, [key][column]
+  E* packed = nullptr;  // the exponentials as a packed panel
   W* results;           // [value dim][column] of each panel
-  W* largest;           // of each panel's columns
+  W* largest;           // largest score of each panel's columns
   W* sums;
   std::int64_t bytes;
 };
@@ -76,7 +76,7 @@ class Attention {
         out_(call.results[0].as<T>()),
         columns_(micro_kernels<S>(isa).columns) {}
 
-  // The last columns see most keys: they go first.
+  // The last columns see the most keys, so they are started first.
   void run(Workers& workers) const {
     const std::int64_t panels = divide_up(shape_.columns(), columns_), pairs = shape_.rows * shape_.key_heads;
     const std::int64_t of_task = std::clamp<std::int64_t>(panels * pairs / (kTasksPerThread * workers.threads()), 1, kPanelsOfTask);

@@ -1,6 +1,6 @@
-// The gradients of attention, for a row of the batch and a key head at a time: over its panels of queries in order, each of which forms
-// its probabilities anew. With P = E / sum: dV = P' dO, dP = dO V', dS = P (dP - sum over keys of P dP), dQ = dS K, dK = dS' Q.
-// Scores, and all that has their shape, lie [key][column].
+// The gradients of attention. A task has one row of the batch and one key head, and goes over its panels of queries in order; each panel
+// recomputes its probabilities. With P = E / sum: dV = P' dO, dP = dO V', dS = P (dP - sum over keys of P dP), dQ = dS K, dK = dS' Q.
+// Scores, and everything of their shape, are [key][column].
 #include <algorithm>
 #include <type_traits>
 
@@ -14,8 +14,9 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// Scores and gradients of probabilities are products of operands packed as S, the rest of those packed as E. Of all keys: what is
-// packed once for all panels, the gradients that all panels add to, and a panel's probabilities.
+// Memory of one thread. Scores and gradients of probabilities are GEMMs of operands packed as S, the other GEMMs take operands packed as E.
+// There is room for all keys: for what is packed once for all panels, for the gradients to which all panels add, and for the probabilities
+// of a panel.
 template <typename T, typename S, typename E>
 struct Memory {
   using W = Wide<T>;
@@ -59,16 +60,16 @@ struct Memory {
   LeftRows<S> keys;         // [key][D]
   LeftRows<S> values;       // [key][V]
   LeftRows<E> turned_keys;  // [D][key]
-  S* queries;               // the panel [D][column]
-  S* gradients;             // the panel [V][column] of the results' gradients
-  E* turned_queries;        // panels [column][D]
-  E* turned_gradients;      // panels [column][V]
+  S* queries;               // packed panel [D][column]
+  S* gradients;             // packed panel [V][column] of the gradients of the results
+  E* turned_queries;        // packed panels [column][D]
+  E* turned_gradients;      // packed panels [column][V]
   W* probabilities;
   W* dscores;
   W* slopes;
   E* rounded_probabilities = nullptr;
   E* rounded_dscores = nullptr;
-  E* packed = nullptr;  // dscores as a panel
+  E* packed = nullptr;  // dscores as a packed panel
   W* dquery;            // [D][column]
   W* dkey;              // [key][width]
   W* dvalue;
@@ -112,7 +113,7 @@ class AttentionGradient {
     return {Pieces(mine.of<std::byte>(Memory<T, S, E>(Pieces(nullptr), isa, in.shape, is_bent).bytes)), isa, in.shape, is_bent};
   }
 
-  // `dsinks`: a share for each of the heads that read the key head.
+  // `dsinks`: a contribution to each query head that shares the key head.
   void run_task(std::int64_t row, std::int64_t key_head, W* dsinks) const {
     Memory<T, S, E> memory = memory_of_thread(isa_, in_);
     if (memory.of_scores.begin != nullptr) memory.of_scores.begin();
@@ -158,7 +159,7 @@ class AttentionGradient {
     memory.keys.multiply(keys, {0, shape_.dim}, memory.queries, is_narrow, false, memory.probabilities, columns_);
     memory.values.multiply(keys, {0, shape_.value_dim}, memory.gradients, is_narrow, false, memory.dscores, columns_);
     through_softmax(memory, panel, keys, dsinks);
-    // Products go on in whole steps, and in whole blocks of rows.
+    // The GEMMs below take whole steps and whole blocks of rows, which are padded with zeros.
     const std::int64_t depth = round_up(keys.size(), memory.of_results.depth_step);
     const std::int64_t padded = std::max(depth, round_up(keys.size(), memory.of_results.rows));
     for (W* const of_keys : {memory.probabilities, memory.dscores}) {
@@ -182,7 +183,7 @@ class AttentionGradient {
     for (std::int64_t j = 0; j < panel.count(); ++j) std::fill_n(dquery + panel.head(j) * shape_.dim, shape_.dim, T(0));
   }
 
-  // Scores become probabilities, and their gradients those of the scores before their scale.
+  // Turns scores into probabilities, and gradients of probabilities into gradients of the scores before they are scaled.
   void through_softmax(const Memory<T, S, E>& memory, const Panel& panel, Range keys, W* dsinks) const {
     with_columns(columns_, [&]<int kColumns>() {
       constexpr int kMost = Panel::kMostColumns;
@@ -231,7 +232,7 @@ class AttentionGradient {
     });
   }
 
-  // to[key][dim] += from[key][column] times the panel's columns.
+  // to[key][dim] += from[key][column] times the panel's columns [column][dim].
   void add_products(const Memory<T, S, E>& memory, const Panel& panel, const E* from, std::int64_t keys, const E* panels, W* to,
                     std::int64_t dims, std::int64_t pitch) const {
     const MicroKernels<E>& kernels = memory.of_results;

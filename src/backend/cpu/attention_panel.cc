@@ -20,7 +20,7 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// How many heads of queries share one of keys. A device may have neither.
+// How many query heads share a key head. A device may have neither.
 std::int64_t sharing_of(std::int64_t heads, std::int64_t key_heads) {
   if (heads == 0 && key_heads == 0) return 1;
   if (key_heads == 0 || heads % key_heads != 0) {
@@ -30,7 +30,7 @@ std::int64_t sharing_of(std::int64_t heads, std::int64_t key_heads) {
   return heads / key_heads;
 }
 
-// The nearest place before it that it does not see.
+// The nearest place before `place` that a query there does not see.
 std::int32_t farthest_of(std::int32_t place, const graph::AttentionOf& of) {
   std::int64_t farthest = std::numeric_limits<std::int32_t>::min();
   if (of.window > 0) farthest = std::max(farthest, std::int64_t{place} - of.window);
@@ -71,7 +71,7 @@ AttentionPanel<T>::AttentionPanel(const AttentionInputs<T>& of, std::int64_t row
     segments_[j] = of.query_segments[token];
     places_[j] = of.query_order[token];
     farthest_[j] = farthest_of(places_[j], of.of);
-    if (j + 1 >= count) continue;  // columns that are not there see what the last one does
+    if (j + 1 >= count) continue;  // columns after the last one see what the last one sees
     member = member + 1 < of.shape.sharing ? member + 1 : 0;
     token += member == 0 ? 1 : 0;
   }
@@ -116,7 +116,7 @@ void AttentionPanel<T>::begin_softmax(W* largest, W* sums) const {
 
 template <typename T>
 void AttentionPanel<T>::hand_over(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const {
-  constexpr std::int64_t kDims = 128;  // that are turned at a time
+  constexpr std::int64_t kDims = 128;  // dims that are transposed at a time
   W lines[kMostColumns * kDims];
   for (std::int64_t first = 0; first < dims; first += kDims) {
     const std::int64_t count = std::min(kDims, dims - first);

@@ -1,5 +1,6 @@
-// Scores of a panel of queries, keys by columns: what attention and its gradient share. A column is a query and one of the heads that
-// read a key head; a panel has as many as a block of the micro kernels. So a column's softmax goes down its lane of the registers.
+// Scores [key][column] of a panel of queries, which attention and its gradient share. A column is a query and one of the query heads that
+// share a key head; a panel has as many columns as a block of the micro-kernels. So a column's softmax goes down its lane of the vector
+// registers.
 // Shape suffixes: B rows of the batch, S queries, T keys, H query heads, G key heads, D head dim, V value dim.
 #pragma once
 
@@ -27,19 +28,19 @@ struct AttentionShape {
   std::int64_t dim = 0;        // D
   std::int64_t value_dim = 0;  // V
 
-  std::int64_t columns() const { return queries * sharing; }  // of a row of the batch and a key head
+  std::int64_t columns() const { return queries * sharing; }  // of one row of the batch and one key head
 };
 
-// Refuses heads that do not share alike.
+// Fails if the query heads do not divide evenly among the key heads.
 AttentionShape attention_shape(const Shape& query, const Shape& key, const Shape& value);
 
-// Operands are query, key, value, order, segments [, sinks] where queries and keys are of the same tokens; else query,
-// key, value, query order, query segments, key order, key segments [, sinks].
+// The operands are query, key, value, order, segments [, sinks] if queries and keys are of the same tokens; otherwise query, key, value,
+// query order, query segments, key order, key segments [, sinks].
 template <typename T>
 struct AttentionInputs {
-  AttentionInputs(const graph::AttentionOf& of, std::span<const View> operands);  // those of the forward op
+  AttentionInputs(const graph::AttentionOf& of, std::span<const View> operands);  // operands of the forward op
 
-  // The key and value at a place of a row, and the steps from there to those that follow.
+  // The key and the value at a place of a row of the batch, and the offsets of `count` consecutive ones from there.
   const T* key_at(std::int64_t row, std::int64_t key_head, std::int64_t place) const { return key + at(row, key_head, place) * shape.dim; }
   const T* value_at(std::int64_t row, std::int64_t key_head, std::int64_t place) const {
     return value + at(row, key_head, place) * shape.value_dim;
@@ -68,21 +69,21 @@ class AttentionPanel {
   using W = Wide<T>;
   static constexpr int kMostColumns = 32;
 
-  // The columns from `first` on, of a row of the batch and a key head.
+  // `count` columns from `first` on, of one row of the batch and one key head.
   AttentionPanel(const AttentionInputs<T>& of, std::int64_t row, std::int64_t key_head, std::int64_t first, std::int64_t count);
 
   std::int64_t count() const { return count_; }
-  Range keys() const { return keys_; }  // beyond which no column sees any
-  std::int64_t head(std::int64_t column) const { return heads_[column]; }  // which of all queries' heads [B][S][H]
-  OffsetList offsets(std::int64_t width) const;  // of the columns' heads of so many elements
+  Range keys() const { return keys_; }  // outside this range no column sees a key
+  std::int64_t head(std::int64_t column) const { return heads_[column]; }  // index of the column's head in [B][S][H]
+  OffsetList offsets(std::int64_t width) const;  // of the columns' heads, which have `width` elements
 
-  // Scores [key][column] of some keys become what the softmax is taken of: scaled, bent, and -inf where a key is not seen. `slopes`,
-  // where there is a soft cap and it is not null, gets the cap's derivative. `largest` of each column grows.
+  // Turns scores [key][column] of some keys into what the softmax is taken of: scaled, soft-capped, and -inf if the column does not see the
+  // key. `slopes` gets the derivative of the soft cap, if there is one and `slopes` is not null. `largest` of each column grows.
   template <int kColumns>
   void finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const;
 
-  // Finishes scores and makes them exponentials above the largest so far, which are added to the sums. Whether what was
-  // summed before, above a smaller one, is to shrink by the factors of `shrink`; the sums have shrunk.
+  // Online softmax: finishes scores, turns them into exponentials relative to the largest score so far, and adds these to the sums. Returns
+  // whether what was summed before, relative to a smaller score, must be multiplied by the factors in `shrink`; the sums already are.
   template <int kColumns, typename E>
   bool soften(Isa isa, Range keys, W* scores, E* exponentials, W* largest, W* sums, W* shrink) const {
     W before[kColumns], base[kColumns];
@@ -101,15 +102,15 @@ class AttentionPanel {
     return shrinks;
   }
 
-  // Without keys: the largest is the sink's score, whose exponential is all of the sum.
+  // The softmax before any key: with sinks, the largest score is the sink's, whose exponential is the whole sum.
   void begin_softmax(W* largest, W* sums) const;
 
-  // Results [dim][column] to the columns' heads of `to`, times the columns' shares where these are not null.
+  // Writes results [dim][column] to the columns' heads in `to`, multiplied by the columns' shares if these are not null.
   void hand_over(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const;
 
  private:
   void find_keys();
-  // A key.
+  // Whether all columns see a key of this segment and place.
   bool is_seen_by_all(std::int32_t segment, std::int32_t place) const {
     return least_segment_ == most_segment_ && segment == least_segment_ && place <= least_place_ && place > most_farthest_;
   }
@@ -120,12 +121,12 @@ class AttentionPanel {
   std::int64_t row_, count_;
   Range keys_{0, 0};
   std::int64_t heads_[kMostColumns];
-  // A column sees the keys of its segment at its own place and before it, back to the farthest one.
+  // A column sees the keys of its segment from its own place back to, but not including, the farthest one.
   std::int32_t segments_[kMostColumns], places_[kMostColumns], farthest_[kMostColumns];
   std::int32_t least_segment_, most_segment_, least_place_, most_place_, least_farthest_, most_farthest_;
 };
 
-// Runs Kernel<T, S, E>(call, isa): scores are products of operands packed as S; those with exponentials take operands packed as E.
+// Runs Kernel<T, S, E>(call, isa). Scores are GEMMs of operands packed as S; GEMMs that involve exponentials take operands packed as E.
 template <template <typename, typename, typename> typename Kernel>
 void run_in_types(const KernelCall& call) {
   const Isa isa = chosen_isa();
@@ -141,7 +142,8 @@ void run_in_types(const KernelCall& call) {
   });
 }
 
-// What the greediest of these takes; float64 is for tests. `bytes`: called as bytes.template operator()<T, S, E>(isa).
+// The largest number of bytes that any of these types takes; float64 does not count, as it is only for tests. `bytes` is called as
+// bytes.template operator()<T, S, E>(isa).
 template <typename Bytes>
 std::int64_t most_bytes(const Bytes& bytes) {
   const Isa isa = chosen_isa();

@@ -1,5 +1,5 @@
-// A few heads share a head of keys: these and their values are read where they lie, once for all of them. Packing them,
-// which pays for panels of queries, would take longer than multiplying does.
+// Attention of one query per row. The few query heads that share a key head read its keys and values in place, once for all of them.
+// Packing these, which pays off for panels of queries, would take longer than the multiplications.
 #include "backend/cpu/attention_step.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace {
 
 constexpr int kColumns = kMostStepHeads;
 constexpr std::int64_t kKeyBlock = 224;
-constexpr std::int64_t kKeysAhead = 24;       // that are fetched into the cache: a head's keys do not lie side by side
-constexpr std::int64_t kTaskElements = 8192;  // worth handing to a thread
+constexpr std::int64_t kKeysAhead = 24;       // prefetch distance in keys: the keys of a head are not adjacent in memory
+constexpr std::int64_t kTaskElements = 8192;  // elements worth handing to a thread
 
-// Exponentials are rounded to E; nothing is packed as S.
+// Exponentials are rounded to E; nothing is packed, so S is not used.
 template <typename T, typename S, typename E>
 class StepAttention {
   using W = Wide<T>;
@@ -56,7 +56,7 @@ class StepAttention {
     }
   }
 
-  // [key][column]. The values are fetched as well.
+  // Scores are [key][column]. The values are prefetched as well.
   void score(const AttentionPanel<T>& panel, std::int64_t row, std::int64_t key_head, Range keys, W* scores) const {
     std::fill_n(scores, keys.size() * kColumns, W(0));
     const std::int64_t pitch = shape_.key_heads * shape_.dim, value_pitch = shape_.key_heads * shape_.value_dim;

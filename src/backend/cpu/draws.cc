@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kRootOfTwo = 1.41421356f;
 
-// ln x of a normal x above 0, to 2 units in the last place. x = 2^n (1 + m), where m lies around 0.
+// ln x of a normal number x above 0, to 2 units in the last place. x = 2^n (1 + m), where m is around 0.
 [[gnu::always_inline]] inline float log_of(float x) {
   constexpr std::uint32_t kHalfRoot = 0x3F3504F3;  // the root of 1/2
   const std::uint32_t above = std::bit_cast<std::uint32_t>(x) - kHalfRoot;
@@ -49,7 +49,7 @@ template <std::size_t... i>
                                   -0.00125372503f, -0.00417768164f, 0.246640727f,    1.50140941f};
   constexpr Coefficients kTail{-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
                                -0.0076224613f,   0.00943887047f,  1.00167406f,    2.83297682f};
-  // ln(1 - x^2), with what is lost where that is rounded.
+  // -ln(1 - x^2), corrected for what is lost when 1 - x^2 is rounded.
   const float square = x * x, rest = 1.0f - square;
   const float w = -(log_of(rest) - (square - (1.0f - rest)) / rest);
   const bool is_central = w < 5;
@@ -65,7 +65,7 @@ NormalDraws::NormalDraws(float most)
 
 void NormalDraws::draw(RandomKey key, std::uint64_t first, std::span<float> to) const {
   const Isa isa = chosen_isa();
-  constexpr std::uint64_t kLow = std::uint64_t{1} << 32;  // the counters' low words, between which their high word stays as it is
+  constexpr std::uint64_t kLow = std::uint64_t{1} << 32;  // values of a counter's low word; within a piece the high word does not change
   while (!to.empty()) {
     const std::span<float> piece = to.first(std::min<std::uint64_t>(to.size(), kLow - first % kLow));
     const auto high = static_cast<std::uint32_t>(first / kLow), low = static_cast<std::uint32_t>(first % kLow);

@@ -1,5 +1,5 @@
-// An einsum as a batch of matrix products: letters in both operands and the result number the batch, letters that the
-// result lacks are the depth, the others are rows or columns.
+// An einsum as a batched GEMM: letters in both operands and in the result are the batch, letters that the result lacks are the depth, and
+// the others are rows or columns.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -36,7 +36,7 @@ Terms parse(const std::string& equation, const KernelCall& call) {
   return {{letters.a, &call.operands[0]}, {letters.b, &call.operands[1]}, {letters.result, &call.results[0]}};
 }
 
-// The letters of one term that stand in the second and not in the third.
+// The letters of `from` that `in` has and `but_not` does not have.
 std::string letters_of(const Term& from, const Term& in, const Term& but_not) {
   std::string letters;
   for (const char letter : from.letters) {
@@ -45,7 +45,7 @@ std::string letters_of(const Term& from, const Term& in, const Term& but_not) {
   return letters;
 }
 
-// Where the elements numbered by these letters lie in a term, the last letter running fastest.
+// The offsets in a term of the elements that these letters index; the last letter varies fastest.
 OffsetList offsets_of(const std::string& letters, const Term& term) {
   OffsetList offsets{0};
   for (const char letter : letters) {
@@ -61,7 +61,7 @@ OffsetList offsets_of(const std::string& letters, const Term& term) {
 template <typename T, typename R>
 void multiply_terms(const KernelCall& call, const Terms& terms) {
   const std::string depth = letters_of(terms.a, terms.b, terms.result);
-  // The result's innermost dim should run along its rows, so that they are written in one go.
+  // The innermost dim of the result should be among the columns, so that rows are contiguous and written in one go.
   const bool turned = !terms.result.letters.empty() && !terms.b.has(terms.result.letters.back());
   const Term& a = turned ? terms.b : terms.a;
   const Term& b = turned ? terms.a : terms.b;

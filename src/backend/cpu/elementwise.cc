@@ -1,4 +1,4 @@
-// Ops on each element alone.
+// Elementwise ops.
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
@@ -18,7 +18,7 @@ using graph::UnaryOf;
 
 constexpr std::int64_t kGrain = 16384;
 
-// The tanh approximation, written with sigmoid: (1 + tanh u) / 2 = sigmoid(2u).
+// The tanh approximation of GELU, written with the sigmoid: (1 + tanh u) / 2 = sigmoid(2u).
 constexpr double kGeluInner = 1.5957691216057308;  // 2 sqrt(2/pi)
 constexpr double kGeluCubic = 0.044715;
 
@@ -50,7 +50,7 @@ void map2(const KernelCall& call, const Function& function) {
 }
 
 #if defined(__x86_64__)
-// Calls body<T>() where there are kernels with AVX-512 for results of this type.
+// Calls body<T>() if there are AVX-512 kernels for results of this type; returns whether there are.
 template <typename Body>
 bool with_avx512(const KernelCall& call, const Body& body) {
   const Isa isa = chosen_isa();
@@ -162,7 +162,7 @@ void unary_of(const KernelCall& call) {
     case Unary::sqrt: return map<T>(call, [](W x) MOESH_LOOP { return std::sqrt(x); });
     case Unary::rsqrt: return map<T>(call, [](W x) MOESH_LOOP { return W(1) / std::sqrt(x); });
     case Unary::minimum: return map<T>(call, [a](W x) MOESH_LOOP { return x > a ? a : x; });
-    // What is not finite less itself is no number.
+    // x - x is NaN unless x is finite.
     case Unary::finite: return map<T>(call, [](W x) MOESH_LOOP { return x - x == 0 ? W(1) : W(0); });
   }
 }
@@ -217,7 +217,7 @@ void binary_of(const KernelCall& call) {
   }
 }
 
-// Elements as casts see them: to an integer by dropping the fraction and stopping at the ends of its range.
+// Elements as casts see them. A cast to an integer drops the fraction and saturates at the ends of the range of the integer.
 struct Truth {
   std::uint8_t value;
 };
@@ -261,7 +261,7 @@ void for_any(DType dtype, const Body& body) {
   }
 }
 
-// A boolean is read as the byte that it is: another one than 0 and 1 is true too.
+// A boolean is read as its byte: any byte except 0 is true.
 template <typename T>
 T* elements_of(const View& view) {
   if constexpr (std::is_same_v<T, Truth>) {

@@ -1,5 +1,6 @@
-// Loops over elements, sixteen at a time. Included once for each type, inside a namespace without a name, behind MOESH_INSTRUCTIONS, their
-// names for the compiler. `Words` reads, rounds and writes sixteen elements, or of the last ones those that are there.
+// Elementwise loops, sixteen elements at a time. This file is included once per element type, inside an unnamed namespace, after the
+// definition of MOESH_INSTRUCTIONS (the compiler's names of the instructions). `Words` reads, rounds and writes sixteen elements, or, at
+// the end, as many as a mask selects.
 #pragma once
 
 #define MOESH_TARGET [[gnu::target(MOESH_INSTRUCTIONS)]]
@@ -10,7 +11,7 @@ using graph::ChainStep;
 constexpr std::int64_t kLanes16 = 16;
 constexpr __mmask16 kAll16 = 0xFFFF;
 
-// 0 where the exponential that divides would be infinite.
+// 1 / (1 + e^-x), or 0 where e^-x would be infinite.
 MOESH_INLINE __m512 sigmoid_of_16(__m512 x) {
   const __m512 one = _mm512_set1_ps(1), most = _mm512_set1_ps(88), negative = _mm512_sub_ps(_mm512_setzero_ps(), x);
   const __mmask16 is_finite = _mm512_cmp_ps_mask(negative, most, _CMP_NGT_UQ);
@@ -40,7 +41,7 @@ struct Same {
   MOESH_INLINE __m512 of(__m512 x) const { return x; }
 };
 
-// result[i] = function(operands[i]...). A function is inlined into the loop that has its instructions.
+// result[i] = function(operands[i]...). The function is inlined into the loop, which is compiled for its instruction set.
 template <typename Words, typename Function, typename... T>
 MOESH_INLINE void for_all(std::int64_t count, typename Words::Element* result, const Function& function, const T*... operands) {
   std::int64_t i = 0;
@@ -50,8 +51,8 @@ MOESH_INLINE void for_all(std::int64_t count, typename Words::Element* result, c
   Words::write(result + i, rest, function.of(Words::read(operands + i, rest)...));
 }
 
-constexpr std::int64_t kPiece = 64;           // elements that go through all steps at a time
-constexpr std::int64_t kPieceBytesAhead = 2048;  // of operands and results, that are fetched while others are worked on
+constexpr std::int64_t kPiece = 64;              // elements that go through all steps at a time
+constexpr std::int64_t kPieceBytesAhead = 2048;  // prefetch distance in operands
 
 template <typename Words, typename Function, typename... T>
 MOESH_INLINE void for_piece(float* to, const Function& function, const T*... from) {
@@ -59,7 +60,7 @@ MOESH_INLINE void for_piece(float* to, const Function& function, const T*... fro
   for (std::int64_t i = 0; i < kPiece; i += kLanes16) _mm512_store_ps(to + i, Words::rounded(function.of(_mm512_load_ps(from + i)...)));
 }
 
-// Of the piece of the value that a silu was taken of last: its gradient asks for the same.
+// The sigmoids of the piece that a silu step read last: the gradient of silu needs the same ones.
 struct Sigmoids {
   const float* value = nullptr;
   alignas(64) float all[kPiece];

@@ -1,7 +1,8 @@
-// How a product is cut. A task makes a part of the result, a chunk of the depth at a time. Rows of a are read where they lie, if each of
-// them runs, or packed. The task goes over its columns panel by panel and runs the micro kernel down the rows; the first of them packs the
-// panel of b on its way, where its columns run. Few rows read b where it lies. Tasks share nothing: that several of them pack the same
-// operand is weighed where they are cut.
+// The GEMM driver: how a product is partitioned and computed. A task computes a part of the result, one chunk of the depth at a time. Rows
+// of a are read in place if each of them is contiguous, and packed otherwise. The task goes over its columns panel by panel and runs the
+// micro-kernel down the rows; the first block of rows packs the panel of b on the way, if the columns of b are contiguous. Products of few
+// rows read b in place. Tasks share nothing: that several of them pack the same operand is taken into account when the product is
+// partitioned.
 #include "backend/cpu/gemm.h"
 
 #include <limits>
@@ -22,30 +23,31 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// What stays in a core's second cache while a task needs it: more than half of it, as the rest is for what passes by. Either packed rows,
-// which all panels of b pass by: the more rows there are, the less often. Or rows where they lie and packed panels, half and half.
+// Elements that stay in a core's L2 cache while a task needs them: more than half of the cache, as the rest is for what streams past. They
+// are either packed rows, past which all panels of b stream (the more rows, the less often), or rows that are read in place and packed
+// panels, half each.
 template <typename P>
 std::int64_t elements_that_stay() {
   return second_cache_bytes() * 9 / 16 / static_cast<std::int64_t>(sizeof(P));
 }
-constexpr std::int64_t kSumElements = 448 * 512;  // that wait for the next chunk of the depth
+constexpr std::int64_t kSumElements = 448 * 512;  // sums that wait for the next chunk of the depth
 template <typename P>
 constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1028 : 4 * 32 * 260;
 
 constexpr std::int64_t kMostTaskRows = 896;
-constexpr double kPack = 24;                    // multiplications in the time that it takes to pack an element
-constexpr double kReadInPlace = 2;              // or to read it where it lies
-constexpr double kPackingOnTheWay = 0.25;       // of what packing apart takes
-constexpr std::int64_t kRowBytesAhead = 256;    // what is asked for of rows that are read where they lie
-constexpr std::int64_t kFewRows = 16;           // that read b in strips: memory takes longer than their multiplications
-constexpr std::int64_t kFewRowsOfMemory = 32;   // likewise, where no cache holds b
-constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they stay in the second cache
-constexpr std::int64_t kFewestInStrip = 1024;   // bytes of a line of b: of shorter ones one thread reads more than two do
-constexpr std::int64_t kMostInStrip = 2048;     // columns of several rows
-constexpr std::int64_t kFewestOfOneRow = 1024;  // so that memory is read in long runs
+constexpr double kPack = 24;                    // time to pack an element, in multiplications
+constexpr double kReadInPlace = 2;              // time to read an element in place, in multiplications
+constexpr double kPackingOnTheWay = 0.25;       // time to pack an element on the way, relative to packing it separately
+constexpr std::int64_t kRowBytesAhead = 256;    // prefetch distance in rows that are read in place, in bytes
+constexpr std::int64_t kFewRows = 16;           // at most this many rows read b in strips: memory takes longer than the multiplications
+constexpr std::int64_t kFewRowsOfMemory = 32;   // replaces kFewRows if no cache holds b
+constexpr std::int64_t kStripSums = 16 * 1024;  // sums of all rows of a strip: they stay in the L2 cache
+constexpr std::int64_t kFewestInStrip = 1024;   // fewest bytes of a line of b in a strip: one thread reads shorter lines faster than two do
+constexpr std::int64_t kMostInStrip = 2048;     // most columns of a strip of several rows
+constexpr std::int64_t kFewestOfOneRow = 1024;  // fewest columns of a strip of one row, so that memory is read in long runs
 constexpr std::int64_t kGrainWork = 200000;     // multiplications worth handing to a thread
 
-// A thread's memory. Rows by step take more than they are, 8 lines for 6; blocks of sums hang over.
+// Scratch memory of one thread. Six rows packed step by step take the room of eight, and the last block of sums may overhang.
 template <typename P>
 struct Room {
   static std::int64_t of_rows() { return (elements_that_stay<P>() / 48 + 128) * 64; }
@@ -69,7 +71,7 @@ Room<P> room() {
 
 using Task = ProductPart;
 
-// Operands are packed as P, elements of the result are sums of Wide<P>.
+// Operands are packed as P; elements of the result are sums of type Wide<P>.
 template <typename P, typename A, typename B, typename C>
 class Product {
   using W = Wide<A>;
@@ -91,7 +93,7 @@ class Product {
     }
     const std::int64_t bytes_of_b = all_depths * of_.columns * static_cast<std::int64_t>(sizeof(B));
     few_rows_ = bytes_of_b < kLateBytes ? kFewRows : kFewRowsOfMemory;
-    depth_room_ += kernels_.depth_step;  // blocks that lie a power of two apart share places in the caches
+    depth_room_ += kernels_.depth_step;  // blocks a power of two apart would share cache sets
   }
 
   void run() {
@@ -114,8 +116,7 @@ class Product {
     const bool are_few = rows.size() > 0 && rows.size() <= few_rows_;
     return in_place_.strip != nullptr && are_few && of_.depth_of(i).size() > 0;
   }
-  // Whether threads share the depth of the only row: where they would read short pieces of b, were they to share its
-  // columns.
+  // Whether threads divide the depth of a single row among them: if they would read short pieces of b when they divided its columns.
   bool takes_chunks() const {
     if (threads() == 1 || of_.batch != 1) return false;
     if (of_.rows_of(0).size() != 1 || !takes_strips(0, of_.rows_of(0))) return false;
@@ -144,15 +145,15 @@ class Product {
             .pack_column = in_place_.pack != nullptr ? kPackingOnTheWay * kPack : kPack};
   }
 
-  // Whether kernels read rows of a where they lie.
+  // Whether kernels read rows of a in place.
   bool reads_rows_in_place(std::int64_t i) const {
     const std::int64_t depth = of_.depth_of(i).size();
     const bool run = of_.a_depth_runs && of_.a_pitch.has_value();
     return std::is_same_v<P, A> && kernels_.runs.rows > 0 && run && depth > 0 && depth % kernels_.depth_step == 0;
   }
 
-  // Pieces of the columns of few rows: few and wide, so that memory is read in long runs, yet enough for all threads if each has a
-  // kilobyte of a line.
+  // The number of strips into which the columns of a product of few rows are divided: few and wide ones, so that memory is read in long
+  // runs, yet enough for all threads if each has a kilobyte of a line. 0 for a product that is computed in blocks.
   std::int64_t strips_of(std::int64_t i) const {
     if (!takes_strips(i, of_.rows_of(i))) return 0;
     const std::int64_t rows = of_.rows_of(i).size();
@@ -162,8 +163,8 @@ class Product {
     return std::min(turns * threads(), divide_up(of_.columns, fewest));
   }
 
-  // Few rows take strips, but for the columns at the end that are fewer than a block's. `next`: what the thread is likely
-  // to read of b after this, or null.
+  // Few rows are computed in strips, except for the columns at the end if they are fewer than those of a block. `next`: what the thread is
+  // likely to read of b afterwards, or null.
   void run_task(Task task, const B* next) const {
     if (takes_strips(task.i, task.rows)) {
       const std::int64_t end = task.columns.begin + round_down(task.columns.size(), kernels_.columns);
@@ -218,14 +219,14 @@ class Product {
     });
   }
 
-  // Sums of chunks wait for those before them: they are added up in the same order.
+  // Every chunk has its own sums; these are added up at the end, in the same order as in run_strip.
   void run_by_chunks() const {
     const std::int64_t columns = round_down(of_.columns, kernels_.columns);
     const Task task{0, of_.rows_of(0), {0, columns}};
     const Range depth = of_.depth_of(0);
     const std::int64_t chunk = kernels_.chunk_of(depth.size());
     const std::int64_t count = task.rows.size() * columns, chunks = divide_up(depth.size(), chunk);
-    Wide<P>* const sums = room<P>().sums;  // of this thread, for all of them
+    Wide<P>* const sums = room<P>().sums;  // memory of this thread, for the sums of all threads
     workers_->parallel(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t first = depth.begin + i * chunk;
@@ -259,7 +260,7 @@ class Product {
     }
   }
 
-  // A task's rows of a chunk: where they lie, at a pitch, or packed.
+  // The rows of a task for one chunk: in place, at a pitch, or packed.
   struct Rows {
     const P* data;
     std::optional<std::int64_t> pitch;
@@ -272,16 +273,16 @@ class Product {
     return {room<P>().rows, std::nullopt};
   }
 
-  // Panels of b, where they lie or packed.
+  // Panels of b, in place or packed.
   struct Panels {
     const P* data;
-    std::int64_t first;   // column
-    std::int64_t pitch;   // from step to step
-    std::int64_t beside;  // from panel to panel
+    std::int64_t first;   // first column
+    std::int64_t pitch;   // from one step to the next
+    std::int64_t beside;  // from one panel to the next
   };
 
-  // Some columns of a task, which are packed in `packed`: whole panels on the way, by the first block of rows, if more rows follow. Rows
-  // where they lie go by bands.
+  // Computes some columns of a task, which are packed into `packed`: whole panels on the way, by the first block of rows, if more rows
+  // follow. Rows that are read in place go by bands.
   void run_part(const Task& task, Range columns, Range chunk, const Rows& rows, P* packed) const {
     Panels panels{packed, columns.begin, kernels_.columns * MicroKernels<P>::kTogether, kernels_.columns * depth_room_};
     Task part{task.i, task.rows, columns};
@@ -305,14 +306,14 @@ class Product {
     }
   }
 
-  // Of rows where they lie, at this pitch, those that stay while a part of b passes by.
+  // Rows of a band: of the rows that are read in place at this pitch, those that stay in the cache while a part of b streams past.
   std::int64_t rows_of_band(Range chunk, std::int64_t pitch) const {
     constexpr auto kBytes = static_cast<std::int64_t>(sizeof(P));
     const std::int64_t rows = std::min(elements_that_stay<P>() / 2 / depth_room_, rows_that_stay(chunk.size() * kBytes, pitch * kBytes));
     return round_up(rows, std::max(kernels_.runs.rows, kernels_.wide_runs.rows));
   }
 
-  // Kernels read b itself where its columns lie as they would packed.
+  // The panels of b in place, if its columns lie as they would packed, so that kernels can read them there; null otherwise.
   const P* where_it_lies(const Task& part, Range chunk) const {
     if constexpr (std::is_same_v<P, B> && MicroKernels<P>::kTogether == 1) {
       const bool are_whole = part.columns.size() % (kernels_.columns / 2) == 0;
@@ -331,7 +332,7 @@ class Product {
             .add = of_.options.add || chunk.begin > of_.depth_of(task.i).begin};
   }
 
-  // A task's first block of rows by one panel after the other.
+  // Multiplies the first block of rows of a task with one panel after another, and packs these.
   void pack_on_the_way(const Task& task, const Task& first, Range chunk, const Rows& rows, P* packed) const {
     const PackingKernel<P, B> kernel = rows.pitch ? in_place_.pack_for_runs : in_place_.pack;
     Block<P> block = block_of(task, chunk, rows);
@@ -344,14 +345,14 @@ class Product {
     }
   }
 
-  // By their number less one, for blocks of so many columns.
+  // The kernels for blocks of this many columns, indexed by the number of rows minus 1.
   const MicroKernel<P>* kernels_for(const Rows& rows, std::int64_t columns) const {
     const bool is_narrow = columns <= kernels_.columns / 2;
     if (!rows.pitch) return is_narrow ? kernels_.narrow : kernels_.whole;
     return (is_narrow ? kernels_.narrow_runs : columns > kernels_.columns ? kernels_.wide_runs : kernels_.runs).of;
   }
 
-  // A column of blocks after the other.
+  // Computes the blocks of a part, one column of blocks after another.
   void run_blocks_of(const Task& task, const Task& part, Range chunk, const Rows& rows, const Panels& panels) const {
     if (part.rows.size() == 0 || part.columns.size() == 0) return;
     Block<P> block = block_of(task, chunk, rows);
@@ -383,7 +384,7 @@ class Product {
     }
   }
 
-  // Whether kernels write whole blocks to where the result lies.
+  // Lets kernels write whole blocks into the result itself, if they can; returns whether they do.
   bool set_result(const Task& part, Range chunk, Block<P>& block) const {
     if (!of_.c_pitch) return false;
     block.c_pitch = *of_.c_pitch;
@@ -398,7 +399,7 @@ class Product {
     return false;
   }
 
-  // Sums go into the result itself, or into a block of their own, or wait for the next chunk.
+  // The sums go into the result itself, into a temporary block, or to where they wait for the next chunk.
   template <typename Multiply>
   void run_block(const Task& task, const Task& part, Range chunk, Block<P>& block, const Multiply& multiply) const {
     constexpr std::int64_t kWidest = 2 * MicroKernels<P>::kMostColumns;
@@ -426,15 +427,15 @@ class Product {
   Isa isa_;
   const MicroKernels<P>& kernels_;
   ProductOperands<A, B, C> of_;
-  InPlaceKernels<P, B> in_place_;  // where they can be taken
-  bool is_deep_ = false;           // more than a chunk
-  std::int64_t depth_room_ = 1;    // of a chunk
-  std::int64_t few_rows_;          // that take strips at most
+  InPlaceKernels<P, B> in_place_;  // null if they cannot be used
+  bool is_deep_ = false;           // whether a product has more than one chunk
+  std::int64_t depth_room_ = 1;    // depth for which a packed chunk has room
+  std::int64_t few_rows_;          // largest number of rows that are computed in strips
 };
 
 }  // namespace
 
-// A run in bfloat16 has products of float32 as well; those of float64 are for tests.
+// A bfloat16 run has float32 GEMMs as well; float64 GEMMs are only for tests.
 std::int64_t gemm_scratch_bytes() {
   return bytes_of_pages(Room<float>::bytes()) + std::max(bytes_of_pages(Room<bfloat16>::bytes()), tiles_scratch_bytes());
 }

@@ -16,24 +16,24 @@ namespace moesh::backend::cpu {
 
 namespace {
 
-constexpr std::int64_t kChunk = 1536;                     // of the depth, that is packed at a time
-constexpr std::int64_t kPad = 2;                          // between panels: those a power of two apart share places in the caches
-constexpr std::int64_t kPanelElements = 512 * (1024 + kPad);  // of b, packed: half of a second cache
-constexpr std::int64_t kSumElements = 512 * 1024;         // that wait for the next chunk of the depth
-constexpr std::int64_t kBlock = 2 * kTileRows;            // rows and columns
+constexpr std::int64_t kChunk = 1536;                         // depth that is packed at a time
+constexpr std::int64_t kPad = 2;                              // extra depth of a panel: panels a power of two apart share cache sets
+constexpr std::int64_t kPanelElements = 512 * (1024 + kPad);  // elements of packed panels of b: half of an L2 cache
+constexpr std::int64_t kSumElements = 512 * 1024;             // sums that wait for the next chunk of the depth
+constexpr std::int64_t kBlock = 2 * kTileRows;                // rows and columns of a block
 constexpr std::int64_t kBlockElements = kBlock * kBlock;
-constexpr std::int64_t kMostInPlace = 2048;               // of the depth
-constexpr std::int64_t kCacheLine = 64;                   // bytes
+constexpr std::int64_t kMostInPlace = 2048;                   // largest depth for which sums accumulate in the result itself
+constexpr std::int64_t kCacheLine = 64;                       // bytes
 
 struct Room {
-  static constexpr std::int64_t kRows = 2 * 1024 * 1024;  // elements that are kept for several parts of the columns
+  static constexpr std::int64_t kRows = 2 * 1024 * 1024;  // elements of packed rows that are kept for several parts of the columns
   static_assert(kRows >= kBlocksTogether * kBlock * kChunk);
   static constexpr std::int64_t kBytes = (kRows + kPanelElements) * static_cast<std::int64_t>(sizeof(bfloat16)) +
                                          (kSumElements + kBlocksTogether * kBlockElements) * static_cast<std::int64_t>(sizeof(float));
   bfloat16* rows;
   bfloat16* panels;
   float* sums;
-  float* own;  // of the blocks that meet a panel
+  float* own;  // sums of the blocks that are multiplied with a panel together
 };
 
 Room room() {
@@ -51,15 +51,15 @@ std::int64_t tiles_scratch_bytes() { return bytes_of_pages(Room::kBytes); }
 #if defined(__x86_64__)
 namespace {
 
-constexpr std::int64_t kStripColumns = 2048;  // so that memory is read in long runs
-constexpr std::int64_t kStripDepth = 32768;   // whose rows fit where panels are
+constexpr std::int64_t kStripColumns = 2048;  // columns of a strip: many, so that memory is read in long runs
+constexpr std::int64_t kStripDepth = 32768;   // depth of a strip, whose rows fit into the memory of panels
 constexpr std::int64_t kFewestInStrip = 256;  // columns worth handing to a thread
 constexpr std::int64_t kGrainWork = 1500000;  // multiplications worth handing to a thread
 
-// Multiplications in the time that other things take.
+// Time that other work takes, in multiplications.
 constexpr double kPackRun = 40, kPackRow = 200, kPackColumn = 150, kPackTurned = 200;
 constexpr double kBegin = 300000, kShare = 800000;
-constexpr double kReadElement = 64;  // of b, from memory
+constexpr double kReadElement = 64;  // an element of b, from memory
 
 template <typename C>
 class TileProduct {
@@ -90,13 +90,14 @@ class TileProduct {
  private:
   static constexpr Isa kIsa = Isa::amx_bf16;
 
-  // In multiplications of tiles. Strips wait for memory.
+  // In multiplications of tiles. The work of strips is to wait for memory.
   double work_of(const ProductPart& task) const {
     const double work = size_of(task.i, task.rows.size(), task.columns.size()).work();
     return takes_strips(task) ? kReadElement * work / static_cast<double>(task.rows.size()) : work;
   }
 
-  // Whether the result is written past the caches: those would not hold it until it is read, and need not fetch first what it replaces.
+  // Whether the result is written with non-temporal stores: the caches would not hold it until it is read, and need not first fetch the
+  // lines that it replaces.
   bool is_late() const {
     std::int64_t elements = 0;
     for (std::int64_t i = 0; i < of_.batch; ++i) elements += of_.rows_of(i).size() * of_.columns;
@@ -106,7 +107,8 @@ class TileProduct {
            is_line(of_.c.rows[0]) && std::all_of(of_.c.batch.begin(), of_.c.batch.end(), is_line);
   }
 
-  // Tiles go to and fro between the sums and the first cache, where few lines of a result share a place: not for long.
+  // Whether sums accumulate in the result itself. Tiles then go back and forth between registers and the L1 cache, in which few lines of a
+  // result fit into one set: so this is only done for a short depth.
   bool is_in_place(Range depth) const { return of_.is_in_place() && !is_late_ && depth.size() <= kMostInPlace; }
 
   std::int64_t threads() const { return workers_ == nullptr ? 1 : workers_->threads(); }
@@ -116,13 +118,14 @@ class TileProduct {
     return tasks_of(of_, threads(), kGrainWork, size, [&](std::int64_t i) { return strips_of(i); });
   }
 
-  // Of the columns of few rows, each for a thread, unless they were short.
+  // The number of strips into which the columns of a product of few rows are divided: one per thread, or fewer if they would be short. 0
+  // for a product that is computed in blocks.
   std::int64_t strips_of(std::int64_t i) const {
     if (!takes_strips({i, of_.rows_of(i), {0, of_.columns}})) return 0;
     return std::clamp<std::int64_t>(of_.columns / kFewestInStrip, 1, threads());
   }
 
-  // Few rows, by columns that run.
+  // Whether a part is computed in strips: it has few rows, and the columns of b are contiguous.
   bool takes_strips(const ProductPart& part) const {
     return part.rows.size() <= TileStrip::kMostRows && of_.b_columns_run && of_.b_pitch && of_.depth_of(part.i).size() > 0;
   }
@@ -168,7 +171,7 @@ class TileProduct {
     return std::max(kTileDepth, round_up(divide_up(depth.size(), chunks), kTileDepth));
   }
 
-  // Rows that have to be turned and meet several parts of the columns are packed once, if there is room for all of them.
+  // Rows that must be transposed and are multiplied with several parts of the columns are packed once, if there is room for all of them.
   void run_task(const Room& mine, const ProductPart& task) const {
     const Range depth = of_.depth_of(task.i);
     const std::int64_t parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk_of(depth) + kPad), kBlock));
@@ -180,7 +183,8 @@ class TileProduct {
     }
   }
 
-  // Where rows of a lie packed: those that meet a panel at a time, or all that meet a part of the columns, for the next part.
+  // Where packed rows of a are: those that are multiplied with a panel at a time, or, if they stay, all that are multiplied with a part of
+  // the columns, for the next part.
   struct RowsOfA {
     bfloat16* first;
     bool stay;
@@ -207,7 +211,7 @@ class TileProduct {
 
   static Range within(Range all, Range piece) { return {all.begin + piece.begin, all.begin + piece.end}; }
 
-  // Whether sums of chunks wait for those of the next.
+  // Whether the sums of a chunk wait for those of the next one.
   bool waits(Range depth) const { return !is_in_place(depth) && depth.size() > kChunk; }
 
   void run_chunk(const Room& mine, const ProductPart& piece, Range chunk, const RowsOfA& packed) const {
@@ -227,7 +231,7 @@ class TileProduct {
     }
   }
 
-  // Blocks of some rows, packed but for the first `lying`, which are read where they lie, and a panel.
+  // Multiplies blocks of some rows with a panel. The first `lying` rows are read in place; the others are packed.
   void run_blocks(const Room& mine, const ProductPart& piece, const ProductPart& part, Range chunk, const bfloat16* packed,
                   std::int64_t lying) const {
     const Range depth = of_.depth_of(part.i);
@@ -237,7 +241,7 @@ class TileProduct {
     const std::int64_t width = part.columns.size();
     BlockToMake<bfloat16> all[kBlocksTogether];
     ProductPart parts[kBlocksTogether];
-    bool is_result[kBlocksTogether];  // block.c
+    bool is_result[kBlocksTogether];  // whether block.c is the result itself
     std::int64_t count = 0;
     for (std::int64_t row = part.rows.begin; row < part.rows.end; row += kBlock, ++count) {
       BlockToMake<bfloat16>& one = all[count];

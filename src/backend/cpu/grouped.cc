@@ -1,4 +1,4 @@
-// The experts' products on rows sorted by expert.
+// Grouped GEMM: the products of the experts on rows that are sorted by expert, with their biases and sums.
 // Shape suffixes: R rows, K depth, E experts, N width.
 #include <algorithm>
 #include <cassert>
@@ -24,7 +24,7 @@ OffsetList begins_of(const View& sizes_E) {
   return begins;
 }
 
-// Calls body(row) for all rows, inside a loop compiled for the machine's vectors.
+// Calls body(row) for all rows, inside a loop compiled for the CPU's instruction set.
 template <typename Body>
 void for_rows(const KernelCall& call, std::int64_t count, std::int64_t width, const Body& body) {
   const Isa isa = chosen_isa();

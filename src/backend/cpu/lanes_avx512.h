@@ -12,7 +12,7 @@
 
 namespace moesh::backend::cpu {
 
-// Mask of the first `count` lanes: none of them from 0 down, all from 16 up.
+// Mask of the first `count` lanes: no lane if `count` is 0 or less, all of them if it is 16 or more.
 MOESH_LANES __mmask16 first_of_16(std::int64_t count) {
   return static_cast<__mmask16>(count >= 16 ? 0xFFFF : count <= 0 ? 0 : (1u << count) - 1);
 }

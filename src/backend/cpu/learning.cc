@@ -1,4 +1,4 @@
-// Updates of parameters, and the norm of what updates them.
+// Optimizer updates of parameters, and the sums of squares from which norms are computed.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -39,20 +39,20 @@ void narrow(Isa isa, const W* __restrict from, std::int64_t count, const View& t
   });
 }
 
-// Calls body(begin, count) for pieces of these elements.
+// Calls body(begin, count) for pieces of [begin, end).
 template <typename Body>
 void for_pieces(std::int64_t begin, std::int64_t end, const Body& body) {
   for (; begin < end; begin += kPiece) body(begin, std::min(kPiece, end - begin));
 }
 
-// And of all elements.
+// The same for all elements of the first result, on all threads.
 template <typename Body>
 void for_pieces(const KernelCall& call, const Body& body) {
   call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) { for_pieces(begin, end, body); });
 }
 
-// A step as numbers: the gradient is multiplied by `factor`; mu and nu decay and take in it and its square; the update is
-// (of_mu mu + of_gradient g) / (sqrt(of_nu nu + epsilon_root) + epsilon) + decay p, times the rate.
+// The coefficients of a step. The gradient g is multiplied by `factor`; the moments mu and nu decay and take in g and its square; the
+// update is (of_mu mu + of_gradient g) / (sqrt(of_nu nu + epsilon_root) + epsilon) + decay p, times the rate.
 struct AdamStep {
   double factor, rate, decay1, decay2, rest1, rest2, of_mu, of_gradient, of_nu, epsilon, epsilon_root, decay;
 };
@@ -82,7 +82,7 @@ AdamStep adam_step(const AdamOf& of, const UpdateNumbers& numbers) {
 template <typename T>
 struct AdamArrays {
   const T *p, *g, *mu, *nu;
-  T *new_p, *new_mu, *new_nu;  // each may be the old one
+  T *new_p, *new_mu, *new_nu;  // each may be the old array
 };
 
 template <typename T>
@@ -126,7 +126,8 @@ void update_by_pieces(Isa isa, const AdamStep& step, const KernelCall& call, std
   });
 }
 
-// Pieces wait for memory in turns: where all are of one type, they are read and written as one goes along, which is three times as fast.
+// An update by pieces waits for memory in each of its passes. If all arrays have one type, they are read and written in a single pass
+// instead, which is three times as fast.
 template <typename T>
 void adam_update_of(Isa isa, const AdamStep& step, const KernelCall& call, std::int64_t begin, std::int64_t end) {
   const auto has_type = [&](std::size_t i) { return call.operands[i].dtype == call.results[0].dtype; };
@@ -134,7 +135,7 @@ void adam_update_of(Isa isa, const AdamStep& step, const KernelCall& call, std::
   else update_by_pieces<Wide<T>>(isa, step, call, begin, end);
 }
 
-constexpr std::int64_t kSquaresAhead = 256;  // elements, that are asked for before they are squared
+constexpr std::int64_t kSquaresAhead = 256;  // prefetch distance, in elements
 
 template <typename T>
 double squares_of(Isa isa, const T* __restrict from, std::int64_t count) {
@@ -149,12 +150,12 @@ double squares_of(Isa isa, const T* __restrict from, std::int64_t count) {
   return sum;
 }
 
-// Sums of squares of blocks of elements, added up in their order.
+// The sum of squares of a tensor: one sum per block of elements, added up in the order of the blocks.
 class SquaresOf {
  public:
   explicit SquaresOf(const View& values) : values_(values), sums_(static_cast<std::size_t>((values.count() + kGrain - 1) / kGrain)) {}
 
-  // Of the block that begins there.
+  // Computes the sum of the block [begin, end).
   void see(std::int64_t begin, std::int64_t end) {
     for_floating(values_.dtype, [&]<typename T>() {
       sums_[static_cast<std::size_t>(begin / kGrain)] = squares_of(chosen_isa(), values_.as<T>() + begin, end - begin);
@@ -220,7 +221,7 @@ void sgd_update(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() { sgd_update_of<T>(call); });
 }
 
-// Operands gradient and mu, results the new mu and the direction. Where the update is not applied mu keeps its bits.
+// The operands are the gradient and mu; the results are the new mu and the direction. If the update is not applied, mu keeps its bits.
 void momentum_update(const KernelCall& call) {
   const auto& of = std::get<MomentumOf>(call.attributes);
   const UpdateNumbers numbers(call);
@@ -252,12 +253,12 @@ void momentum_update(const KernelCall& call) {
   });
 }
 
-// A bias moves by the rate towards its layer's mean load, once for each microbatch; the step is rounded to the bias's type
-// before it is added. The layers' dims stand before and behind the experts'.
+// For each microbatch, the bias of an expert moves by the rate towards the mean load of its layer; the sum of these steps is rounded to the
+// type of the bias before it is added. The dims of the layers are before and after the dim of the experts.
 void balance_update(const KernelCall& call) {
   const auto& of = std::get<graph::BalanceOf>(call.attributes);
   const View& bias = call.operands[0];
-  const View& load_of = call.operands[1];  // [microbatches, layers, experts and what was dropped]
+  const View& load_of = call.operands[1];  // [microbatches, layers, experts + 1], the last one for what was dropped
   if (!UpdateNumbers(call).is_applied) return keep<1>(call, {0});
   const std::int64_t experts = load_of.size(2) - 1, layers = load_of.size(1);
   const std::int64_t inner = elements({bias.shape.begin() + of.experts_dim + 1, bias.shape.end()});

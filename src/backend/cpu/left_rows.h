@@ -1,4 +1,4 @@
-// Left operands of small products that share them: the same rows are multiplied with one panel of columns after another.
+// The left operand of small products that share it: the same rows are multiplied with one panel of columns after another.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Micro kernels for bfloat16 operands on AMX: a block is four tiles of 16 x 16 sums, and a step multiplies tiles with 32 of the depth.
+// Micro-kernels for bfloat16 operands on AMX: a block is four tiles of 16 x 16 sums, and a step multiplies tiles of 32 elements of the
+// depth.
 #include "backend/cpu/micro_kernel.h"
 
 #if defined(__x86_64__)
@@ -6,8 +7,8 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kColumns = 16;  // of a tile of sums
-constexpr int kBeside = 64;            // bytes to the next tile of a row, of sums as of b
+constexpr std::int64_t kColumns = 16;  // columns of a tile of sums
+constexpr int kBeside = 64;            // bytes from a tile to the next one to its right, for sums and for b
 
 struct alignas(64) TileShapes {
   std::uint8_t palette = 1;
@@ -17,8 +18,8 @@ struct alignas(64) TileShapes {
   std::uint8_t rows[16] = {kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows};
 };
 
-// The compiler's own intrinsics do not tell it all the memory that they read: GCC 12 takes 8 bytes of the shapes for all of them, and
-// tiles for read from nowhere.
+// Inline assembly, because the intrinsics do not tell the compiler all the memory that they read: GCC 12 takes it that only 8 bytes of the
+// shapes are read, and that tile loads read no memory.
 void begin() {
   static constexpr TileShapes kShapes;
   asm volatile("ldtilecfg %0" : : "m"(kShapes));
@@ -42,14 +43,14 @@ void add_product() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(a), "i"(b));
 }
 
-// How rows of a lie.
+// Layouts of the rows of a.
 enum class Rows : std::uint8_t {
-  packed,     // in tiles: those of 16 rows side by side along block.a_room of the depth, then those of the next 16
-  runs,       // each of them runs, block.a_room from one to the next
-  of_panels,  // in tiles: two for 32 rows, then those of the next 32 of the depth
+  packed,     // in tiles: those of 16 rows, for a depth of block.a_room, then those of the next 16 rows
+  runs,       // in place: each row is contiguous, at a pitch of block.a_room
+  of_panels,  // in tiles: two for 32 rows, then two for the next 32 elements of the depth
 };
 
-// Tiles 0 to 3 are the sums, row by row, 4 and 5 are of a, 6 and 7 of b. With `add`, sums go on from what c holds.
+// Tiles 0 to 3 hold the sums, row by row, 4 and 5 hold a, and 6 and 7 hold b. With `add`, the sums begin with what c holds.
 template <int row_tiles, int column_tiles, Rows rows = Rows::packed>
 void multiply_block(const Block<bfloat16>& block) {
   constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));

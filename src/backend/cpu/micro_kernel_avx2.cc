@@ -1,4 +1,4 @@
-// Micro kernels on 256-bit registers: 6 rows of two registers, one more pair for b.
+// Micro-kernels on 256-bit registers: a register block of 6 rows of two vectors, and two more vectors for b.
 #include "backend/cpu/micro_kernel.h"
 
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-// Micro kernels for bfloat16 operands on 512-bit registers: a step multiplies pairs and adds both products to float32.
+// Micro-kernels for bfloat16 operands on 512-bit registers: a step multiplies pairs of elements and adds both products to a float32 sum.
 #include "backend/cpu/micro_kernel.h"
 
 #if defined(__x86_64__)
@@ -45,7 +45,7 @@ struct Pairs : Floats {
 
 constexpr std::int64_t kWidth = Pairs::kWidth;
 
-// Two of the depth, element by element in turns; zeros for the second where the chunk ends before it.
+// Reads two lines of the depth and interleaves their elements; the second line is zeros if the chunk ends before it.
 struct Turns {
   MOESH_INLINE static void read(const bfloat16* b, std::int64_t pitch, std::int64_t left, __m512 (&to)[2]) {
     const __m512i first = _mm512_loadu_si512(b), second = left > 1 ? _mm512_loadu_si512(b + pitch) : _mm512_setzero_si512();

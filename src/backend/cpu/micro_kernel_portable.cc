@@ -1,4 +1,4 @@
-// Micro kernels in plain C++.
+// Micro-kernels in plain C++.
 #include "backend/cpu/micro_kernel.h"
 
 namespace moesh::backend::cpu {
@@ -7,7 +7,7 @@ namespace {
 constexpr int kRows = 4;
 constexpr int kColumns = 8;
 
-// a_at(row, step): where that of a lies.
+// a_at(row, step): the offset of that element of a.
 template <typename W, int rows, int columns, typename Place>
 void multiply(const Block<W>& of, const Place& a_at) {
   W sum[rows][columns] = {};

@@ -1,13 +1,14 @@
-// A block's loops over vectors of any kind. Included once for each kind of instructions, inside a namespace without a
-// name, behind MOESH_INSTRUCTIONS, their names for the compiler, and numbers of rows that a block has at most: kRows, kRowsThatRun where
-// they are read where they lie, and kRowsOfTwoPanels where it is two panels wide as well, or 0. Lines of rows that lie a power of two apart
-// share a place in the first cache, which has eight to twelve of them: so these are few.
+// The loops of the micro-kernels, for vectors of any width. This file is included once per instruction set, inside an unnamed namespace,
+// after the definitions of MOESH_INSTRUCTIONS (the compiler's names of the instructions) and of the largest numbers of rows of a block:
+// kRows, kRowsThatRun for rows that are read in place, and kRowsOfTwoPanels if the block is two panels wide as well, or 0. Rows that are
+// read in place are few, because cache lines of rows a power of two apart fall into one set of the L1 cache, which has eight to twelve
+// ways.
 #pragma once
 
 #define MOESH_TARGET [[gnu::target(MOESH_INSTRUCTIONS)]]
 #define MOESH_INLINE [[gnu::target(MOESH_INSTRUCTIONS), gnu::always_inline]] inline
 
-// What blocks do with vectors, here of BITS bits: _mm512_add_ps has the bits 512 and the suffix ps.
+// The vector operations of blocks, for vectors of BITS bits: for example, _mm512_add_ps has BITS 512 and SUFFIX ps.
 #define MOESH_VECTORS(NAME, ELEMENT, VECTOR, BITS, SUFFIX)                                                                    \
   struct NAME {                                                                                                               \
     using Element = ELEMENT;                                                                                                  \
@@ -26,17 +27,17 @@
     }                                                                                                                         \
   }
 
-// Of the depth, at most: more of it makes blocks faster, as their sums are written once a chunk, and packed operands
-// larger.
+// Largest depth of a chunk, in bytes. A larger one makes blocks faster, as their sums are written once per chunk, but also makes packed
+// operands larger.
 constexpr std::int64_t kChunkBytes = 2048;
 
-// Lines that the rows of a block take.
+// Lines that the packed rows of a block take.
 constexpr int kRowRoom = (kRows + 7) / 8 * 8;
 
-// Packed rows are fetched so many steps ahead: those that were packed long ago come from memory.
+// Packed rows are prefetched 64 steps ahead, because rows that were packed long ago come from memory.
 constexpr std::int64_t kStepsAhead = 64;
 
-// Where a block has its steps of a from: rows that are packed by step.
+// A source of the steps of a: rows that are packed step by step.
 template <typename Words, int rows>
 struct RowsByStep {
   static constexpr int kRowsOfBlock = rows, kTogether = MicroKernels<typename Words::Element>::kTogether;
@@ -50,7 +51,7 @@ struct RowsByStep {
   }
 };
 
-// Or rows that lie elsewhere, each of which runs, at one pitch: three of them share an address.
+// A source of the steps of a: contiguous rows that are read in place, at one pitch. Three of them share a base address.
 template <typename Words, int rows>
 struct RowsThatRun {
   using Element = typename Words::Element;
@@ -73,7 +74,7 @@ struct RowsThatRun {
   }
 };
 
-// Or rows as panels of an earlier product give them.
+// A source of the steps of a: rows in the layout in which an earlier product computes its panels.
 template <typename Words>
 struct RowsOfPanels {
   using Element = typename Words::Element;
@@ -82,7 +83,7 @@ struct RowsOfPanels {
   const Element* a;
   const char* ahead;
   std::int64_t ahead_bytes;
-  std::int64_t left = kSteps;  // of the panel
+  std::int64_t left = kSteps;  // steps left in the panel
 
   MOESH_INLINE explicit RowsOfPanels(const Block<Element>& block)
       : a(block.a), ahead(reinterpret_cast<const char*>(block.ahead)), ahead_bytes(block.ahead_bytes) {}
@@ -98,7 +99,7 @@ struct RowsOfPanels {
   }
 };
 
-// Where a block has its steps of b from: a panel that is packed, or two of them.
+// A source of the steps of b: a packed panel, or two of them.
 template <typename Words, int vectors>
 struct PackedPanel {
   static constexpr int kVectors = vectors;
@@ -119,14 +120,14 @@ struct PackedPanel {
   }
 };
 
-// Or lines that lie elsewhere, which are packed on the way; those that come next are fetched into the cache.
+// A source of the steps of b: lines that are read in place and packed on the way. The lines that come next are prefetched.
 template <typename Words, typename Reader, typename B>
 struct PanelToPack {
   static constexpr int kVectors = 2;
   static constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether, kLinesAhead = 16;
   const B* b;
   std::int64_t pitch;
-  std::int64_t left;  // of the depth
+  std::int64_t left;  // remaining depth
   typename Words::Element* packed;
 
   MOESH_INLINE void take(typename Words::Vector (&of_b)[2]) {
@@ -160,8 +161,8 @@ MOESH_INLINE void multiply_step(Rows& of_a, Panel& of_b, typename Words::Vector 
   of_a.next();
 }
 
-// A block's lines of the result, which are asked for while it is made: one row after the other, as the first cache has few places for
-// lines on their way, and operands need them too.
+// Prefetches the lines of the result of a block while it is computed: one row after another, because the L1 cache has few fill buffers,
+// which the operands need too.
 template <int rows, int vectors>
 class LinesOfResult {
  public:
@@ -186,7 +187,7 @@ class LinesOfResult {
 template <typename Words, typename Rows, typename Panel>
 MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Rows of_a, Panel of_b) {
   constexpr int rows = Rows::kRowsOfBlock, vectors = Panel::kVectors;
-  constexpr std::int64_t kStepsOfRow = 8;  // after which the next row of the result is asked for
+  constexpr std::int64_t kStepsOfRow = 8;  // steps after which the next row of the result is prefetched
   typename Words::Sum* __restrict c = block.c;
   const std::int64_t c_pitch = block.c_pitch;
   const bool add = block.add;
@@ -197,7 +198,7 @@ MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Row
     for (int j = 0; j < vectors; ++j) sum[i][j] = Words::zero();
   }
   LinesOfResult<rows, vectors> result(block);
-  for (std::int64_t i = block.steps / kStepsOfRow; i < rows; ++i) result.ask();  // those for which there are too few steps
+  for (std::int64_t i = block.steps / kStepsOfRow; i < rows; ++i) result.ask();  // rows for which there are too few steps
   std::int64_t step = 0;
   for (; step + kStepsOfRow <= block.steps; step += kStepsOfRow) {
     result.ask();
@@ -248,8 +249,8 @@ MOESH_TARGET void multiply_runs_and_pack(const Block<typename Words::Element>& b
 
 constexpr std::int64_t kBytesAhead = 16 * 1024, kLineBytesAhead = 256;
 
-// Steps [first, first + count) of a strip of one row. `Reader` gives two vectors of b for a step. `fetches`: b is asked
-// for ahead, in the order in which it lies.
+// Steps [first, first + count) of a strip of one row. `Reader` reads two vectors of b for a step. `fetches`: b is prefetched, in the order
+// in which it lies in memory.
 template <typename Words, typename Reader, int count, bool fetches, typename B>
 MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip, std::int64_t first) {
   using Vector = typename Words::Vector;
@@ -267,7 +268,7 @@ MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip,
     }
     typename Words::Sum* const c = strip.c + j;
     Vector sum[2] = {first == 0 ? Words::zero() : Words::read_sum(c), first == 0 ? Words::zero() : Words::read_sum(c + Words::kWidth)};
-    if constexpr (!fetches && kTogether > 1) {  // of float32 the machine does better by itself
+    if constexpr (!fetches && kTogether > 1) {  // for float32 the hardware prefetcher does better
 #pragma GCC unroll 8
       for (int line = 0; line < count * kTogether; ++line) __builtin_prefetch(b + line * strip.b_pitch + kLineBytesAhead / sizeof(B));
     }
@@ -286,8 +287,8 @@ MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip,
 template <typename Words, typename Reader, typename B>
 MOESH_TARGET void multiply_row(const Strip<typename Words::Element, B>& strip) {
   constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether;
-  // So many lines of b are read side by side, for which the machine fetches ahead where they are long. Where short ones
-  // lie one behind another it does not, and one row is slower than memory: fewer lines are, and moesh fetches.
+  // Up to 8 lines of b are read side by side; if they are long, the hardware prefetches them. If short lines directly follow one another,
+  // it does not, and a single row would be slower than memory: then 2 lines are read at a time, with software prefetching.
   constexpr std::int64_t kSteps = 8 / kTogether, kFewSteps = 2 / kTogether, kShortBytes = 4096;
   const std::int64_t steps = (strip.depth + kTogether - 1) / kTogether;
   std::int64_t step = 0;
@@ -298,12 +299,13 @@ MOESH_TARGET void multiply_row(const Strip<typename Words::Element, B>& strip) {
   for (; step < steps; ++step) multiply_steps<Words, Reader, 1, false>(strip, step);
 }
 
-// Lines of b that several rows take at a time, side by side. In long ones the machine fetches ahead too. Of short ones, the next lines
-// are fetched in the order in which they lie, into the second cache: the first one, which they would wait for, has few places for them.
+// Lines of b that several rows read at a time, side by side. In long lines the hardware prefetches too. If lines are short, the next ones
+// are prefetched in the order in which they lie in memory, into the L2 cache: the L1 cache has few fill buffers, for which they would have
+// to wait.
 constexpr std::int64_t kStripLines = 32, kLongBytes = 3072;
 constexpr int kStripRows = std::min(kRows, 8);
 
-// Terms [begin, end) of the chunk, for the rows from `first` on.
+// Terms [begin, end) of the chunk, for the group of rows from `first` on.
 template <typename Words, typename Reader, int rows, bool are_long, typename B>
 MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip, std::int64_t first, std::int64_t begin, std::int64_t end,
                                  const B* next) {

@@ -1,4 +1,5 @@
-// Softmax and RMS normalisation of the last dim, which may be spread over devices: row_dot has made the sums then.
+// Softmax and RMS normalisation over the last dim. For RMS normalisation it may be sharded over devices: row_dot has then computed the
+// sums.
 #include <algorithm>
 
 #include "backend/cpu/kernels.h"
@@ -23,7 +24,7 @@ Rows rows_of(const View& view) {
   return {width == 0 ? 0 : view.count() / width, width};
 }
 
-// Calls body(row) for all rows, inside a loop compiled for the machine's vectors.
+// Calls body(row) for all rows, inside a loop compiled for the CPU's instruction set.
 template <typename Body>
 void for_rows(const KernelCall& call, const Rows& rows, const Body& body) {
   const Isa isa = chosen_isa();
@@ -60,7 +61,7 @@ void softmax_grad_of(const KernelCall& call) {
   });
 }
 
-// What is divided by a row's root mean square, of whole rows.
+// The inverse of a row's root mean square, from the sum of squares of the whole row.
 template <typename W>
 struct InverseRms {
   W width, epsilon;
@@ -95,8 +96,8 @@ void rms_norm_of(const KernelCall& call) {
   });
 }
 
-// With n = x / rms(x): dx = (dn - n mean(n dn)) / rms(x), where dn = dy scale; dscale sums dy n over the rows. dx is added to the sum, if
-// there is one, and may lie there.
+// With n = x / rms(x): dx = (dn - n mean(n dn)) / rms(x), where dn = dy scale; dscale sums dy n over the rows. dx is added to `sum`, if
+// there is one, and may be in its place.
 template <typename T, bool adds>
 [[gnu::always_inline]] inline void rms_norm_grad_row(const T* __restrict x, const T* __restrict scale, const T* __restrict dy,
                                                      const T* sum, T* dx, Wide<T>* __restrict dscale, std::int64_t width,
@@ -110,7 +111,7 @@ template <typename T, bool adds>
   }
 }
 
-constexpr std::int64_t kBlock = 64;  // rows whose scale gradients are summed before blocks are
+constexpr std::int64_t kBlock = 64;  // rows per block: scale gradients are summed within blocks first, then over blocks
 
 template <typename T, bool of_dots>
 void rms_norm_grad_of(const KernelCall& call) {
@@ -129,7 +130,7 @@ void rms_norm_grad_of(const KernelCall& call) {
         const T* const sum = adds ? row_of(call.operands[kOperands]) : nullptr;
         vectorised(isa, [&]() MOESH_LOOP {
           const T *x = row_of(call.operands[0]), *scale = call.operands[1].as<T>(), *dy = row_of(call.operands[2]);
-          W inverse = 0, products = 0;  // of n and dn
+          W inverse = 0, products = 0;  // sum of the products of n and dn
           if constexpr (of_dots) {
             inverse = inverse_rms.of(call.operands[3].as<W>()[row]);
             products = inverse * call.operands[4].as<W>()[row];

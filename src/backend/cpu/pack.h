@@ -1,4 +1,4 @@
-// Lays operands of a product out as micro kernels read them. A line is a row of a, or a column of b.
+// Packs the operands of a product into the layout that micro-kernels read. A line is a row of a, or a column of b.
 #pragma once
 
 #include <algorithm>
@@ -21,43 +21,44 @@ inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 inline std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
 
-// From one to the next, where it is the same throughout.
+// The distance from one offset to the next, if it is the same throughout.
 inline std::optional<std::int64_t> pitch_of(std::span<const std::int64_t> offsets) {
   if (offsets.size() < 2) return 1;
   const std::int64_t pitch = offsets[1] - offsets[0];
-  std::int64_t others = 0;  // some bit of one that differs; without a way out the loop vectorises
+  std::int64_t others = 0;  // not 0 if a distance differs; without an early exit the loop vectorises
   for (std::size_t i = 2; i < offsets.size(); ++i) others |= (offsets[i] - offsets[i - 1]) ^ pitch;
   if (others != 0) return std::nullopt;
   return pitch;
 }
 
-// One neighbour after the other.
+// Whether the offsets are contiguous.
 inline bool is_run(std::span<const std::int64_t> offsets) { return pitch_of(offsets) == 1; }
 
-// An operand of one product.
+// An operand of one product, addressed by line and depth.
 template <typename T>
 struct Lines {
   const T* data;
   std::span<const std::int64_t> lines;
   std::span<const std::int64_t> depth;
-  bool lines_run;  // all of them, one neighbour after the other
+  bool lines_run;  // whether neighbouring lines are adjacent in memory
   bool depth_runs;
 };
 
-// How lines lie packed by step: panels of so many lines, [panel][step][line], with room for `width` of them and `depth` steps.
+// The layout of lines that are packed by step: panels of `lines` lines, [panel][step][line], with room for `width` lines and a depth of
+// `depth`.
 struct PanelShape {
   std::int64_t lines;
-  std::int64_t width;  // a multiple of what a register of the instructions holds
+  std::int64_t width;  // a multiple of the lanes of a vector register
   std::int64_t depth;
 
   std::int64_t size() const { return width * depth; }
 };
 
-// Panels that are packed at once: so much of a line of the depth is read in one go, and yet there are few places that are written to.
+// Panels that are packed at once: enough to read much of each line of the depth in one go, yet with few places that are written to.
 inline constexpr std::int64_t kMostPanels = 16;
 
-// turn: so many lines whose depth runs; those that come next are fetched into the cache. pack_straight: lines that run; of them as
-// many as are there, up to `ahead`, may be packed as well.
+// turn_*: transposes lines whose depth is contiguous, and prefetches the lines that come next. pack_straight_*: packs lines that are
+// adjacent in memory; further lines that exist, `ahead` of them in all, may be packed as well.
 #define MOESH_PACK(T, P, isa, count_of_lines)                                                                                         \
   void turn_##isa(const T* const (&lines)[count_of_lines], const T* const (&next)[count_of_lines], std::int64_t depth,                \
                   const PanelShape& panel, P* out);                                                                                   \
@@ -70,23 +71,24 @@ MOESH_PACK(bfloat16, float, avx512, 16);
 MOESH_PACK(bfloat16, bfloat16, avx512, 16);
 #undef MOESH_PACK
 
-// A result of so many bytes is written past the caches, which would not hold it until it is read.
+// A result of at least this size is written with non-temporal stores, because the caches would not hold it until it is read.
 inline constexpr std::int64_t kLateBytes = 8 * 1024 * 1024;
 
-// To be called before other threads read what was written past the caches. It waits for memory: one call serves all writes before it.
+// Must be called before other threads read what was written with non-temporal stores. It waits for memory; one call covers all stores
+// before it.
 inline void settle_late_writes() {
 #if defined(__x86_64__)
   __builtin_ia32_sfence();
 #endif
 }
 
-// Tiles of AMX, with so much room for the depth: of lines whose depth runs, and of lines that run.
+// Pack AMX tiles with `room` for the depth: from lines whose depth is contiguous, or transposed from lines that are adjacent in memory.
 void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
                        bfloat16* out);
 void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size, std::int64_t room,
                               bfloat16* out);
 
-// Lines that are not there hold anything; the depth ends with zeros.
+// Packs lines of an operand. Missing lines hold unspecified values; the depth is padded with zeros.
 template <typename P, typename T>
 class Packer {
   static constexpr std::int64_t kTogether = MicroKernels<P>::kTogether;
@@ -94,7 +96,7 @@ class Packer {
  public:
   Packer(Isa isa, const MicroKernels<P>& kernels, std::int64_t room) : isa_(isa), kernels_(kernels), room_(room) {}
 
-  // `of_block`: at most those of the kernels.
+  // `of_block`: rows of a block, at most those of the kernels.
   void rows(const Lines<T>& of, Range lines, Range chunk, std::int64_t of_block, P* out) const {
     if (kernels_.row_room == 0) return tiles(of, lines, chunk, out);
     panels(of, lines, chunk, {of_block, kernels_.row_room, room_}, out);
@@ -202,10 +204,10 @@ class Packer {
 
   Isa isa_;
   const MicroKernels<P>& kernels_;
-  std::int64_t room_;  // for the depth
+  std::int64_t room_;  // for the depth of packed lines
 };
 
-// to[j][i] = from[i][j] for `lines` lines of `depth`, each side at its pitch.
+// Transposes `lines` lines of `depth` elements, to[j][i] = from[i][j], each side at its pitch.
 template <typename W>
 void turn_over(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t depth, W* to, std::int64_t to_pitch) {
   std::int64_t done = 0;

@@ -1,4 +1,4 @@
-// Packs eight lines by eight of the depth at a time.
+// Packing with AVX2: eight lines by eight elements of the depth at a time.
 #include "backend/cpu/pack.h"
 
 #if defined(__x86_64__)
@@ -14,7 +14,7 @@ MOESH_INLINE __m256i widen(const bfloat16* at) {
   return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
 }
 
-// `half`: four elements of one line. `across`: one of eight lines that run.
+// `half`: four elements of one line. `across`: one element of each of eight lines that are adjacent in memory.
 struct Floats {
   MOESH_INLINE static __m128i half(const float* line) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(line)); }
   MOESH_INLINE static __m256i across(const float* first) { return load_256(first); }
@@ -25,7 +25,7 @@ struct WidenedFloats {
   }
   MOESH_INLINE static __m256i across(const bfloat16* first) { return _mm256_slli_epi32(widen(first), 16); }
 };
-// Words of eight lines, turned within halves.
+// Transposes words of eight lines within the halves of the registers.
 MOESH_INLINE void turn_four(__m256i (&x)[4]) {
   const __m256i a = _mm256_unpacklo_epi32(x[0], x[1]), b = _mm256_unpackhi_epi32(x[0], x[1]);
   const __m256i c = _mm256_unpacklo_epi32(x[2], x[3]), d = _mm256_unpackhi_epi32(x[2], x[3]);
@@ -35,7 +35,7 @@ MOESH_INLINE void turn_four(__m256i (&x)[4]) {
   x[3] = _mm256_unpackhi_epi64(b, d);
 }
 
-// to[p][line] of eight of the depth of eight lines; `pitch` in floats.
+// Transposes eight elements of the depth of eight lines into to[p][line]; `pitch` is in floats.
 template <typename Words, typename T>
 MOESH_INLINE void turn(const T* const (&line)[8], std::int64_t from, float* to, std::int64_t pitch) {
   for (std::int64_t p = 0; p < 8; p += 4) {

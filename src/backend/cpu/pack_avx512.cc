@@ -1,5 +1,5 @@
-// Packs sixteen lines by sixteen words of the depth at a time. A word is a float32, or two neighbours of the depth of
-// bfloat16.
+// Packing with AVX-512: sixteen lines by sixteen words of the depth at a time. A word is a float32, or two bfloat16 that are neighbours
+// along the depth.
 #include "backend/cpu/pack.h"
 
 #if defined(__x86_64__)
@@ -19,12 +19,12 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kWords = 16;  // of a register
+constexpr std::int64_t kWords = 16;  // words of a register
 
-// `along`: sixteen words of one line. `across`: one word of the first lines of sixteen that run. The elements of its
-// second half lie at `second`, or are zeros where that is null.
+// `along`: sixteen words of one line. `across`: one word of each of sixteen lines that are adjacent in memory, as far as `which` selects
+// them. The second elements of bfloat16 words are at `second`, or zeros if that is null.
 struct Floats {
-  static constexpr std::int64_t kElements = 1;  // of a word
+  static constexpr std::int64_t kElements = 1;  // elements of a word
   MOESH_INLINE static __m512i along(const float* line) { return _mm512_loadu_si512(line); }
   MOESH_INLINE static __m512i across(const float* first, const float*, __mmask16 which) { return _mm512_maskz_loadu_epi32(which, first); }
 };
@@ -46,11 +46,11 @@ struct Pairs {
   }
 };
 
-// Sixteen words of sixteen lines, turned: four of them to each place, `pitch` bytes apart. Each line is read once, as a
-// whole: where lines lie a power of two apart, the first cache holds few of them.
+// Transposes sixteen words of sixteen lines: four of them go to each place of `to`, `pitch` bytes apart. Each line is read once, as a
+// whole, because the L1 cache holds few of the lines if they are a power of two apart.
 template <typename Words, typename T>
 MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* const (&to)[4], std::int64_t pitch) {
-  __m512i words[4][4];  // [i][j] has in its quarter q the words 4 q + j of lines 4 i to 4 i + 3
+  __m512i words[4][4];  // quarter q of [i][j] holds word 4 q + j of lines 4 i to 4 i + 3
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     const __m512i x0 = Words::along(line[4 * i] + p), x1 = Words::along(line[4 * i + 1] + p);
@@ -101,7 +101,7 @@ MOESH_TARGET void turn_sixteen(const T* const (&line)[16], const T* const (&next
   for (std::int64_t i = 0; i < words; ++i) std::memcpy(to + (p / Words::kElements + i) * pitch, turned + i * 64, 64);
 }
 
-// A word of thirty-two lines that run.
+// Packs one word of each of thirty-two lines that are adjacent in memory.
 MOESH_INLINE void lay_pairs(const bfloat16* first, const bfloat16* second, bfloat16* to) {
   const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
   const __m512i a = _mm512_loadu_si512(first), b = _mm512_loadu_si512(second);
@@ -110,13 +110,14 @@ MOESH_INLINE void lay_pairs(const bfloat16* first, const bfloat16* second, bfloa
   _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi64(low, back, high));
 }
 
-// A word of those of sixteen lines that are there, from this one on.
+// Packs one word of each of the sixteen lines from `line` on, as far as `which` selects them.
 template <typename Words, typename T, typename P>
 MOESH_INLINE void lay_sixteen(const T* first, const T* second, std::int64_t line, __mmask16 which, P* to) {
   _mm512_storeu_si512(to, Words::across(first + line, second == nullptr ? nullptr : second + line, which));
 }
 
-// The lines of the depth do not lie side by side, so that the machine does not fetch those that come next.
+// Prefetch distance along the depth. The lines of the depth are not adjacent in memory, so that the hardware does not prefetch the next
+// ones.
 constexpr std::int64_t kDepthAhead = 8;
 
 template <typename Words, typename T, typename P>
@@ -178,8 +179,9 @@ MOESH_TARGET void pack_tiles_avx512(const bfloat16* data, const std::int64_t* li
 
 namespace {
 
-// Two tiles of lines, a cache line of each of the depth, whether all of them are there or not. Pairs of the depth are laid together across
-// the lines, and the lines that then stand in a quarter of a register are turned to where they belong.
+// Packs two tiles of lines, some of which may be missing; at each element of the depth, their elements are one cache line. Neighbours along
+// the depth are interleaved into pairs across the lines, and the lines that are then in one quarter of a register are transposed to where
+// they belong.
 MOESH_TARGET void turn_two_tiles(const bfloat16* data, __mmask32 which, const std::int64_t* depth, std::int64_t size, std::byte* to,
                                  std::byte* beside) {
   constexpr auto kRow = kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16));
@@ -197,11 +199,11 @@ MOESH_TARGET void turn_two_tiles(const bfloat16* data, __mmask32 which, const st
   turn<Floats>(high_rows, 0, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
 }
 
-constexpr std::int64_t kTurnedAhead = 64;  // of the depth: lines that lie apart, which no machine fetches by itself
+constexpr std::int64_t kTurnedAhead = 64;  // prefetch distance along the depth: its lines are far apart, and no hardware prefetches them
 
 }  // namespace
 
-// All lines go down the depth together, so that what lies side by side is read at once.
+// All lines advance along the depth together, so that what is adjacent in memory is read at once.
 MOESH_TARGET void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size,
                                            std::int64_t room, bfloat16* out) {
   constexpr std::int64_t kLines = 2 * kTileRows;

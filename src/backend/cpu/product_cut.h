@@ -81,7 +81,7 @@ inline Cut cut_of(const ProductSize& of, double most_work) {
 // with the shortest estimated time.
 inline Cut cut_for_threads(const ProductSize& of, std::int64_t threads) {
   constexpr std::int64_t kMostTurns = 4;
-  constexpr double kDisturbance = 0.02;  // of a task's time: smaller tasks lose less if a thread is held up
+  constexpr double kDisturbance = 0.02;  // as a fraction of a task's time: smaller tasks lose less if a thread is held up
   Cut best{};
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](Cut cut) {

@@ -1,4 +1,4 @@
-// Rotary embedding: turns pairs of elements of the last dim by angles that grow with the position.
+// Rotary embedding: rotates pairs of elements of the last dim by angles that grow with the position.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 using graph::RopeOf;
 
-// Cosines and sines, a row of `half` each for every distinct position when these are few, else for every token.
+// Cosines and sines, in rows of `half`: one row per position if all positions are below the number of tokens, else one per token.
 template <typename W>
 class Angles {
  public:
@@ -63,7 +63,7 @@ class Angles {
   ScratchList<W> sines_;
 };
 
-// One head of one token. Where the halves of pair i lie: i * in_step and in_gap behind it; likewise in the result.
+// Where the elements of pair i of one head of one token are: the first at i * in_step, the second in_gap after it; likewise in the result.
 struct Places {
   std::int64_t in_step, in_gap, out_step, out_gap;
 };
@@ -94,9 +94,10 @@ void rope_of(const KernelCall& call) {
   const std::int64_t heads = x.count() / (tokens * width);
   const auto scale = static_cast<W>(rope_scale(of));
   T* const result = call.results[0].as<T>();
-  // The reference forms cosines and sines in the type only for the standard kind.
+  // The reference implementation computes cosines and sines in the type of x only for the standard kind.
   const Angles<W> angles(call, rope_frequencies(of, width), std::is_same_v<T, bfloat16> && of.kind == RopeOf::Kind::standard);
-  // Pairs come as neighbours or as halves, and leave as halves; the inverse takes halves and gives back what came.
+  // The elements of a pair are neighbours or half a head apart in the input, and always half a head apart in the result; the inverse takes
+  // the latter and restores the order of the input.
   const Places halves{1, half, 1, half};
   const Places neighbours = of.inverse ? Places{1, half, 2, 1} : Places{2, 1, 1, half};
   const W sign = of.inverse ? W(-1) : W(1);
@@ -118,7 +119,7 @@ void rope_of(const KernelCall& call) {
         for (std::int64_t token = begin; token < end; ++token) turn_token(token, x.as<T>() + token * of_token, result + token * of_token);
       });
     } else {
-      // Half a head is short for vectors of 16 bits, a token's heads are not.
+      // Half a head is too short for vectors of 16-bit elements, so all heads of a token are converted at once.
       ScratchList<W> wide(static_cast<std::size_t>(of_token)), turned(wide.size());
       vectorised(isa, [&]() MOESH_LOOP {
         for (std::int64_t token = begin; token < end; ++token) {
@@ -139,7 +140,7 @@ void rope(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() { rope_of<T>(call); });
 }
 
-// Places mostly follow one another, and those of one floor have the same factor.
+// Positions are mostly consecutive, so that neighbours mostly share their factor, which is computed only when it changes.
 void temper(const KernelCall& call) {
   const auto& of = std::get<graph::TemperOf>(call.attributes);
   const auto* places = call.operands[0].as<std::int32_t>();

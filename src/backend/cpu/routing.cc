@@ -1,4 +1,4 @@
-// Which experts a token goes to, and with what weight.
+// The router: which experts a token goes to, and with what weights.
 #include <algorithm>
 #include <cassert>
 #include <limits>
@@ -17,7 +17,8 @@ constexpr std::int64_t kGrain = 8192;
 
 std::int64_t grain_of(std::int64_t width) { return 1 + kGrain / std::max<std::int64_t>(1, width); }
 
-// The k largest, the lower index first among equals. With fewer numbers above -inf than k, lower indices fill up.
+// Top-k: the indices of the k largest values; of equal values, the lower index comes first. If fewer than k values are above -inf, the
+// lowest of the other indices fill up.
 template <typename W>
 void choose_largest(const W* values, std::int64_t count, std::int64_t k, ScratchList<char>& taken, std::int32_t* chosen) {
   taken.assign(static_cast<std::size_t>(count), 0);
@@ -45,7 +46,7 @@ class Chooser {
   }
 
  private:
-  // A group's score is the sum of its best ones; experts of the groups that lose are out.
+  // The score of a group is the sum of its best scores; experts of groups that are not chosen get -inf.
   void leave_chosen_groups() {
     const std::int64_t size = experts_ / of_.groups;
     const std::int64_t terms = std::min<std::int64_t>(of_.group_score_terms, size);
@@ -70,7 +71,7 @@ class Chooser {
   ScratchList<char> taken_;
 };
 
-// From the chosen scores to weights, in place; each step is rounded to the type.
+// Turns the chosen scores into weights, in place; the result of each step is rounded to T.
 template <typename T>
 void weigh(const TopKOf& of, ScratchList<Wide<T>>& weights) {
   using W = Wide<T>;
@@ -91,11 +92,11 @@ void weigh(const TopKOf& of, ScratchList<Wide<T>>& weights) {
   }
 }
 
-// Gradients of the chosen scores from those of the weights, in place.
+// Turns gradients of the weights into gradients of the chosen scores, in place.
 template <typename W>
 void weigh_back(const TopKOf& of, const ScratchList<W>& scores, ScratchList<W>& d) {
   const std::size_t k = scores.size();
-  ScratchList<W> before(scores);  // what normalising divided
+  ScratchList<W> before(scores);  // the values that normalisation divided
   if (of.weights == TopKOf::Weights::softmax_of_chosen) {
     const W largest = *std::max_element(scores.begin(), scores.end());
     W sum = 0;
@@ -117,7 +118,7 @@ void weigh_back(const TopKOf& of, const ScratchList<W>& scores, ScratchList<W>& 
   }
 }
 
-// The scores that choose are of type C, those that weigh of type T.
+// The scores that choose the experts are of type C, those that become weights are of type T.
 template <typename C, typename T>
 void top_k_of(const KernelCall& call) {
   using W = Wide<T>;

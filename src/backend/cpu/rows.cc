@@ -1,4 +1,4 @@
-// Rows on their way to the experts and back. A device does as much as it has rows, however many devices there are.
+// Rows on their way to the experts and back. A device's work grows with its rows, not with the number of devices.
 // Shape suffixes: T tokens of a device, K choices a token, R rows sorted by expert, P tokens that have rows here, E experts here.
 #include <algorithm>
 #include <array>
@@ -22,13 +22,13 @@ std::int64_t choices_of(const KernelCall& call) { return std::get<graph::GroupOf
 
 constexpr std::int64_t kPiece = 256;
 
-// Rows by what they are added up to, and where those of each result end.
+// Rows grouped by the result to which they are added, and the end of the rows of each result.
 struct Lists {
   const std::int32_t* rows;
   const std::int32_t* ends;
 };
 
-// Each result is the sum of its rows, weighted where there are weights.
+// Each result is the sum of its rows, weighted if there are weights.
 template <typename T, typename V>
 void sum_listed(const KernelCall& call, const Lists& lists, const V* weights) {
   using W = Wide<T>;
@@ -97,7 +97,7 @@ void weighted_rows_grad_of(const KernelCall& call) {
 
 }  // namespace
 
-// Counted, then put in place: two passes over the choices of all tokens, and no more than that for those of other devices.
+// A counting sort in two passes over the choices of all tokens; choices of experts on other devices cost nothing more than that.
 void sort_slots(const KernelCall& call) {
   const std::int32_t* ids = call.operands[0].as<std::int32_t>();
   const std::int64_t slots = call.operands[0].count();
@@ -139,7 +139,7 @@ void fetch_rows(const KernelCall& call) {
   });
 }
 
-// Rows by token: counted, then put in place.
+// Groups rows by token with a counting sort, then sums them.
 void return_rows(const KernelCall& call) {
   const auto* order = call.operands[1].as<std::int32_t>();
   const auto rows = static_cast<std::int32_t>(call.operands[0].size(0));
@@ -150,17 +150,17 @@ void return_rows(const KernelCall& call) {
   for (std::size_t t = 1; t < ends.size(); ++t) ends[t] += ends[t - 1];
   ScratchList<std::int32_t> listed(static_cast<std::size_t>(rows));
   for (std::int32_t row = 0; row < rows; ++row) listed[static_cast<std::size_t>(ends[token_of(row)]++)] = row;
-  // Where a token's rows began, they end now.
+  // The loop above has moved each entry of `ends` from the begin to the end of the rows of its token.
   sum_listed(call, {listed.data(), ends.data()}, call.operands.size() == 4 ? &call.operands[3] : nullptr);
 }
 
-// Sorted by the tokens' digits, from the last on: as much work as there are rows, whatever tokens there are.
+// A radix sort by token, from the lowest digit on: the work grows with the number of rows, whichever tokens they belong to.
 void list_tokens(const KernelCall& call) {
   constexpr int kBits = 8;
   const auto* order = call.operands[0].as<std::int32_t>();
   const auto choices = static_cast<std::uint32_t>(choices_of(call));
   const auto count = static_cast<std::size_t>(call.results[2].count());
-  ScratchList<std::uint64_t> all(count), sorted(count);  // the token above its row
+  ScratchList<std::uint64_t> all(count), sorted(count);  // the token in the upper half, its row in the lower half
   std::uint64_t largest = 0;
   for (std::size_t row = 0; row < count; ++row) {
     all[row] = std::uint64_t{static_cast<std::uint32_t>(order[row]) / choices} << 32 | row;
@@ -191,7 +191,7 @@ void sum_rows(const KernelCall& call) {
   sum_listed(call, lists, call.operands.size() == 5 ? &call.operands[4] : nullptr);
 }
 
-// A device's part of what a group has, and of what it plans.
+// The index of this device in its group.
 void device_index(const KernelCall& call) { *call.results[0].as<std::int32_t>() = static_cast<std::int32_t>(call.member); }
 
 void own_once(const KernelCall& call) {
@@ -207,7 +207,7 @@ void own_once(const KernelCall& call) {
   });
 }
 
-// A device takes rows as long as it has room: by the device that they come from, then by expert.
+// A device takes rows as long as it has room: in the order of the devices that they come from, and for each of these by expert.
 void plan_exchange(const KernelCall& call) {
   const View& sizes_E = call.results[1];
   const std::int64_t senders = call.operands[0].size(0), experts = call.operands[0].size(1), here = sizes_E.count();

@@ -1,4 +1,4 @@
-// Working memory of kernels, kept by each thread from call to call: fresh pages cost more than the work on them.
+// Scratch memory of kernels, which each thread keeps from call to call: fresh pages cost more than the work on them.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace moesh::backend::cpu {
 
 class Scratch {
  public:
-  // At least `count` elements, on a cache line; what they hold is open.
+  // At least `count` elements, aligned to a cache line, with unspecified contents.
   template <typename T>
   T* of(std::int64_t count) {
     reserve(count * static_cast<std::int64_t>(sizeof(T)));
@@ -33,7 +33,7 @@ class Scratch {
   std::int64_t bytes_ = 0;
 };
 
-// What a thread works with, piece by piece: counted where it begins at null.
+// The scratch memory of a thread, taken piece by piece; if it begins at null, its bytes are only counted.
 class Pieces {
  public:
   explicit Pieces(std::byte* begin) : begin_(begin) {}

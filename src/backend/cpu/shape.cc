@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 16384;
 
-// A dim of a dense result, and how far apart its elements lie in the operand; 0 where they are one and the same.
+// A dim of a dense result, and its stride in the operand; 0 if the same element is repeated.
 struct Dim {
   std::int64_t size;
   std::int64_t stride;
@@ -33,7 +33,7 @@ ScratchList<std::int64_t> strides_of(const Shape& shape) {
   return strides;
 }
 
-// Without dims of size 1, and neighbours that lie like one dim as one.
+// Drops dims of size 1, and merges neighbouring dims that lie in memory like one.
 Dims merged(const Dims& dims) {
   Dims kept;
   for (const Dim& dim : dims) {
@@ -54,7 +54,7 @@ std::int64_t count_of(const Dims& dims) {
   return count;
 }
 
-// Where the index-th element over these dims lies.
+// The offset of the index-th element over these dims.
 std::int64_t offset_of(const Dims& dims, std::int64_t index) {
   std::int64_t offset = 0;
   for (std::size_t dim = dims.size(); dim-- > 0;) {
@@ -90,7 +90,7 @@ void copy_runs(Workers& workers, T* to, const T* from, const Dims& dims) {
   });
 }
 
-// The operand's innermost dim is another than the result's: copied in square tiles, so that both are read by lines.
+// For an operand whose innermost dim is not that of the result: copies in square tiles, so that both are accessed by cache lines.
 template <typename T>
 void copy_tiles(Workers& workers, T* to, const T* from, const Dims& dims, std::size_t across) {
   constexpr std::int64_t kTile = 32;
@@ -98,7 +98,7 @@ void copy_tiles(Workers& workers, T* to, const T* from, const Dims& dims, std::s
   const Dim other = dims[across];
   std::int64_t to_stride = 1;
   for (std::size_t dim = across + 1; dim < dims.size(); ++dim) to_stride *= dims[dim].size;
-  Dims outer_from;  // the dims beside these two, as they lie in the operand and in the result
+  Dims outer_from;  // the other dims, with their strides in the operand and in the result
   Dims outer_to;
   std::int64_t stride = count_of(dims);
   for (std::size_t dim = 0; dim + 1 < dims.size(); ++dim) {
@@ -149,7 +149,7 @@ void copy(const KernelCall& call, const Dims& dims, std::int64_t first = 0) {
   }
 }
 
-// `rows` runs of bytes from one buffer with gaps to another with gaps.
+// Rows of bytes that are copied from one buffer to another, each at its own pitch.
 struct Band {
   std::byte* to;
   std::int64_t to_pitch;
@@ -170,11 +170,11 @@ void copy_band(Workers& workers, const Band& band, std::int64_t rows, std::int64
   });
 }
 
-// A view as rows of bytes: all dims before `dim`, and the rest.
+// A view as rows of bytes: the dims before `dim` number the rows, `dim` and the dims after it are a row.
 struct Rows {
   std::int64_t count = 1;
   std::int64_t bytes = 1;
-  std::int64_t bytes_of_one = 1;  // of one index of the dim
+  std::int64_t bytes_of_one = 1;  // bytes of one index of `dim`
 };
 
 Rows rows_of(const View& view, int dim) {
@@ -186,11 +186,11 @@ Rows rows_of(const View& view, int dim) {
   return rows;
 }
 
-// The dims of a sum: which stay and which go, each as they lie in the operand.
+// The dims of a sum: those that are kept and those that are summed over, each with its stride in the operand.
 struct Sum {
   Dims kept;
   Dims gone;
-  bool keeps_inner = false;  // the innermost dim stays
+  bool keeps_inner = false;  // whether the innermost dim is kept
 };
 
 Sum sum_of_dims(const Shape& shape, const std::vector<int>& reduced) {
@@ -206,11 +206,12 @@ Sum sum_of_dims(const Shape& shape, const std::vector<int>& reduced) {
   return sum;
 }
 
-// Elements summed in one go; sums of such chunks are then added in their order. So a sum's order depends on the dims that
-// go alone.
+// Elements that are summed in one go; the sums of such chunks are then added in their order. So the order of a sum depends only on the dims
+// that are summed over.
 constexpr std::int64_t kChunk = 4096;
 
-// What becomes of the sums of chunks: a single chunk is the result, several wait for each other, [chunks, results].
+// Where the sums of chunks go: the sum of a single chunk is the result; the sums of several are kept, [chunks, results], until they are
+// combined.
 template <typename T>
 class Totals {
  public:
@@ -247,7 +248,7 @@ class Totals {
   ScratchList<double> partial_;
 };
 
-// The innermost dim stays: rows are added to rows.
+// The innermost dim is kept: rows are added to rows.
 template <typename T>
 void sum_rows(const KernelCall& call, const Sum& sum, const T* x, T* y) {
   constexpr std::int64_t kWidth = 256;
@@ -279,7 +280,7 @@ void sum_rows(const KernelCall& call, const Sum& sum, const T* x, T* y) {
   totals.combine(call.workers);
 }
 
-// The innermost dim goes: a result sums runs, of at most a chunk each.
+// The innermost dim is summed over: a result sums runs of at most a chunk each.
 template <typename T>
 void sum_runs(const KernelCall& call, const Sum& sum, const T* x, T* y) {
   const Isa isa = chosen_isa();

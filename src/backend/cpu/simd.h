@@ -1,5 +1,5 @@
-// Loops compiled three times, for any x86-64, for AVX2 and for AVX-512, and the arithmetic that vectorises inside them. Without fused
-// multiply-add (-ffp-contract=off), so that all give the same bits.
+// Loops that are compiled three times, for any x86-64 CPU, for AVX2 and for AVX-512, and the arithmetic that vectorises inside them. They
+// do not use fused multiply-add (-ffp-contract=off), so that all three give the same bits.
 #pragma once
 
 #include <bit>
@@ -11,11 +11,10 @@
 #include "backend/cpu/isa.h"
 #include "backend/element.h"
 
-// A lambda handed to vectorised() bears this after its parameters, or its loop would not be compiled for them.
+// A lambda that is passed to vectorised() has this after its parameters, or its loop would not be compiled for these instruction sets.
 #define MOESH_LOOP __attribute__((always_inline))
 
-// Before a loop whose iterations touch no element of each other's, so that it is compiled for vectors although its result may lie
-// where an operand does.
+// Put before a loop whose iterations are independent, so that it is vectorised although its result may be in place of an operand.
 #if defined(__clang__)
 #define MOESH_BY_ELEMENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -45,14 +44,14 @@ void vectorised(Isa isa, const Loop& loop) {
   loop();
 }
 
-// Asks for a run of elements to be in the first cache.
+// Prefetches contiguous elements into the L1 cache.
 template <typename T>
 [[gnu::always_inline]] inline void fetch(const T* run, std::int64_t count) {
   constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(T));
   for (std::int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(run + i);
 }
 
-// Calls body(std::true_type()) or body(std::false_type()): a loop in it does not ask again.
+// Calls body(std::true_type()) or body(std::false_type()), so that a loop inside does not test the value again.
 template <typename Body>
 [[gnu::always_inline]] inline void with_constant(bool value, const Body& body) {
   if (value) body(std::true_type());
@@ -84,13 +83,13 @@ template <typename W>
   return W(1) / (W(1) + exp_of(-x));
 }
 
-// Of an angle up to 2^29, to 1e-11. It is n pi / 2 + r, and r goes through the series of both.
+// Sine and cosine of an angle up to 2^29, to 1e-11. The angle is n pi / 2 + r, and r goes through the series of both.
 struct SineAndCosine {
   double sine, cosine;
 };
 [[gnu::always_inline]] inline SineAndCosine sine_and_cosine_of(double angle) {
   constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52: adding it leaves the nearest integer in the low bits
-  constexpr double kHigh = 1.57079637050628662109375, kLow = -4.37113900018624283e-8;  // pi / 2: times n, the first is exact
+  constexpr double kHigh = 1.57079637050628662109375, kLow = -4.37113900018624283e-8;  // their sum is pi / 2; n times the first is exact
   const double shifted = angle * 0.63661977236758134308 + kShift, n = shifted - kShift;
   const double r = (angle - n * kHigh) - n * kLow, square = r * r;
   double sine = -2.50521083854417188e-8, cosine = 2.08767569878680990e-9;
@@ -109,16 +108,16 @@ struct SineAndCosine {
   return {(quarters & 2) != 0 ? -first : first, ((quarters + 1) & 2) != 0 ? -second : second};
 }
 
-// A value as it would be after a store and a load.
+// A value as it would be after a store as T and a load.
 template <typename T>
 [[gnu::always_inline]] inline Wide<T> rounded(Wide<T> value) {
   return load(store<T>(value));
 }
 
-// Sums and largest values of a row go over fixed lanes, so that they vectorise and yet have one order.
-inline constexpr std::int64_t kLanes = 32;  // so many that their loops are not unrolled before they are vectorised
+// Sums and maxima of a row go over fixed lanes, so that they vectorise and yet have one order.
+inline constexpr std::int64_t kLanes = 32;  // enough that the compiler vectorises loops over them instead of unrolling these first
 
-// term(i) summed over [0, count); begin(i) is called before a round of lanes.
+// The sum of term(i) over [0, count). begin(i) is called before each round of lanes.
 template <typename W, typename Term, typename Begin>
 [[gnu::always_inline]] inline W sum_of(std::int64_t count, const Term& term, const Begin& begin) {
   W lanes[kLanes] = {};

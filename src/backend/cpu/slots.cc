@@ -1,4 +1,4 @@
-// Tokens in the slots of experts: rows are copied where they go, and nothing is multiplied with a mask.
+// Tokens in the capacity slots of experts: rows are copied to and from their slots, instead of products with a mask.
 // Shape suffixes: B rows, S length, K choices, E experts, C slots, M width.
 #include <algorithm>
 
@@ -13,7 +13,7 @@ constexpr std::int64_t kGrain = 16384;
 
 std::int64_t grain_of(std::int64_t width) { return 1 + kGrain / std::max<std::int64_t>(1, width); }
 
-// The rows of a shard of [E, B, C] that choices stand for; -1 where a choice was dropped or its slot is elsewhere.
+// The row of each choice in a shard of [E, B, C]; -1 if the choice was dropped or its slot is in another shard.
 class SlotRows {
  public:
   SlotRows(const KernelCall& call, const View& filled, std::size_t number)
@@ -134,7 +134,8 @@ void for_types(DType rows, DType weights, const Body& body) {
 
 }  // namespace
 
-// Slots of an expert are taken in the order of tokens, and within a token of its choices; rows of tokens stand alone.
+// The slots of an expert are filled in the order of tokens, and for a token in the order of its choices; each row of the batch is treated
+// separately.
 void slots(const KernelCall& call) {
   const auto& of = std::get<graph::SlotMaskOf>(call.attributes);
   const View& ids_BSK = call.operands[0];

@@ -1,4 +1,4 @@
-// Which kernel runs an op.
+// The table that maps ops to kernels.
 #include "backend/cpu/kernels.h"
 
 namespace moesh::backend::cpu {
@@ -68,13 +68,13 @@ Kernel find_kernel(graph::Op op) {
     case Op::device_index: return cpu::device_index;
     case Op::own_once: return cpu::own_once;
     case Op::plan_exchange: return cpu::plan_exchange;
-    // Collectives: the transport's.
+    // Collectives, which the transport carries out.
     case Op::gather:
     case Op::scatter_rows:
     case Op::exchange_rows:
     case Op::all_sum:
     case Op::reshard: return nullptr;
-    // Placed, laid out or written as other ops, or made by the program itself.
+    // Ops that are placed, laid out or rewritten as other ops, or that the program itself carries out.
     case Op::input:
     case Op::parameter:
     case Op::constraint:

@@ -1,5 +1,6 @@
-// A tile's step multiplies 32 of the depth: the products of the even ones add up, and those of the odd ones, each fused and from 0 on, and
-// their sum goes into c. Numbers too small for a whole mantissa are zeros.
+// Gives the same bits as AMX tiles. A step of a tile multiplies 32 elements of the depth: the products of the even ones are added up
+// separately from those of the odd ones, each with fused multiply-add from 0 on, and the sum of both is added to c. Subnormal numbers are
+// zeros.
 #include "backend/cpu/tile_strip.h"
 
 #if defined(__x86_64__)
@@ -22,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kLanes16 = 16;
 
-// Small numbers are zeros while it is there.
+// Subnormal numbers are zeros while an object of this class exists.
 class SmallIsZero {
  public:
   SmallIsZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
@@ -34,14 +35,14 @@ class SmallIsZero {
   unsigned before_;
 };
 
-// Asks for lines in the order in which they lie.
+// Prefetches lines in the order in which they lie in memory.
 struct Ahead {
   const bfloat16* line;
   std::int64_t pitch, columns, done = 0;
 
   MOESH_INLINE void fetch() {
     constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(bfloat16));
-    __builtin_prefetch(line + done, 0, 2);  // the first cache has no room for so many
+    __builtin_prefetch(line + done, 0, 2);  // into the L2 cache, as the L1 cache has no room for so many
     done += kCacheLine;
     if (done >= columns) {
       done = 0;

@@ -1,4 +1,4 @@
-// Few rows by many columns of b, which is read where it lies, with the bits that AMX gives.
+// Few rows times many columns of b, which is read in place, with the same bits as AMX gives.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace moesh::backend::cpu {
 struct TileStrip {
   std::int64_t depth = 0;
   std::int64_t rows = 0;     // at most kMostRows
-  std::int64_t columns = 0;  // side by side in b
+  std::int64_t columns = 0;  // contiguous in b
   const float* a = nullptr;  // [depth][row]
   const bfloat16* b = nullptr;
-  std::int64_t b_pitch = 0;  // from one of the depth to the next
-  const bfloat16* next = nullptr;  // lines that are likely read after those of b, with its pitch
-  float* c = nullptr;        // is added to
+  std::int64_t b_pitch = 0;        // from one line of the depth to the next
+  const bfloat16* next = nullptr;  // lines that are likely read after those of b, at the same pitch
+  float* c = nullptr;              // accumulated into
   std::int64_t c_pitch = 0;
 
   static constexpr std::int64_t kMostRows = 4;

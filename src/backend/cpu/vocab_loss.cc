@@ -1,8 +1,8 @@
-// The loss over a vocabulary with the gradients of its products, some tokens at a time. A panel of them meets the vocabulary unit by
-// unit: scores, exponentials above the token's base, and their product with the table, which becomes dx. A token's base is its largest
-// score in the first unit, so that exponentials need not be made again when a larger score comes: they are of one scale, and wait for
-// the product with x that becomes dtable. What their sum divides them by goes into x. Where only the loss is asked for, exponentials
-// are summed and nothing is kept.
+// The loss over a vocabulary, fused with its products and their gradients, for some tokens at a time. A panel of tokens goes over the
+// vocabulary unit by unit: scores, exponentials relative to the token's base, and their product with the table, which becomes dx. A token's
+// base is its largest score in the first unit, so that exponentials need not be recomputed when a larger score comes: they all have one
+// scale, and are kept for the product with x that becomes dtable. The division by their sum is folded into x. If only the loss is wanted,
+// exponentials are summed and nothing is kept.
 // Shape suffixes: N tokens, V vocabulary, M embedding.
 #include <algorithm>
 #include <cmath>
@@ -23,18 +23,18 @@ namespace moesh::backend::cpu {
 namespace {
 
 constexpr std::int64_t kUnit = LossShape::kUnit, kGradientPanels = LossShape::kGradientPanels;
-constexpr std::int64_t kPanelsOfTask = 8;  // that share a unit while it is in a core's cache
+constexpr std::int64_t kPanelsOfTask = 8;  // panels of tokens that share a unit while it is in a core's cache
 
-// A score so far above its token's base makes a new one.
+// A score that exceeds its token's base by more than this becomes the new base.
 constexpr double kMostAboveBase = 60;
 
-// Elements `first` to `first + count` of a column of results [dim][column] as line[0], line[1], ..., to be worked on as a run.
+// Copies elements `first` to `first + count` of a column of results [dim][column] to `line`, where they are contiguous.
 template <typename W>
 void take_column(const W* results, std::int64_t columns, std::int64_t column, std::int64_t first, std::int64_t count, W* line) {
   const W* from = results + first * columns + column;
   for (std::int64_t i = 0; i < count; ++i, from += columns) line[i] = *from;
 }
-constexpr std::int64_t kLine = 256;  // that is taken at a time
+constexpr std::int64_t kLine = 256;  // elements that are copied at a time
 
 template <typename T, typename P>
 class VocabLoss {
@@ -98,7 +98,7 @@ class VocabLoss {
     });
   }
 
-  // Tokens that do not count have exponentials of 0.
+  // Tokens that do not count get an infinite base, so that their exponentials are 0.
   void begin_panel(std::int64_t p) const {
     const OffsetList tokens = steps(count_of(p), shape_.width), dims = steps(shape_.width, 1);
     const std::int64_t room = round_up(shape_.width, shared_.kernels.depth_step);
@@ -135,7 +135,8 @@ class VocabLoss {
 
   std::int64_t rows_of(std::int64_t unit) const { return std::min(kUnit, shape_.vocabulary - unit * kUnit); }
 
-  // A unit's words as rows, and its dims: those that run may lie in the table, unless that is rounded.
+  // The words of a unit as rows, and its dims as rows: those that are contiguous may be read from the table in place, unless it must be
+  // rounded.
   LeftRows<P> words_of(std::int64_t unit, std::int64_t place) const {
     LeftRows<P> words = shared_.rows_of(place);
     if (words_lie_) words.set_lying(table_.unit(unit), table_.word_step());
@@ -159,7 +160,7 @@ class VocabLoss {
   void meet(const OwnLossMemory<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
     const std::int64_t columns = shared_.columns, rows = rows_of(unit), depth = round_up(rows, shared_.kernels.depth_step);
     const bool is_narrow = count_of(p) <= columns / 2;
-    table_.ask_for(unit + shape_.units, p, divide_up(tokens_, columns));  // packed next: it comes while this one is multiplied
+    table_.ask_for(unit + shape_.units, p, divide_up(tokens_, columns));  // the unit packed next, prefetched while this one is multiplied
     words_of(unit, place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
     clear_columns(rows, columns, count_of(p), own.scores);
     with_columns(columns, [&]<int kColumns>() { soften<kColumns>(own, p, unit); });
@@ -170,7 +171,7 @@ class VocabLoss {
                   shared_.dx + p * shared_.dx_size, columns);
   }
 
-  // Scores become exponentials, but for the targets' own, which are set aside.
+  // Turns scores into exponentials, except for the scores of targets: their exponentials are kept separately.
   template <int kColumns>
   void soften(const OwnLossMemory<T, P>& own, std::int64_t p, std::int64_t unit) const {
     const std::int64_t rows = rows_of(unit);
@@ -204,7 +205,7 @@ class VocabLoss {
     for_targets([&](std::int64_t, std::int64_t at) { own.exponentials[at] = P(); });
   }
 
-  // What was taken above a lower base shrinks.
+  // Raises the base of a token; what was computed relative to the lower base is scaled down.
   void raise_base(std::int64_t p, std::int64_t j, std::int64_t unit, W to) const {
     const std::int64_t column = p * shared_.columns + j;
     const W shrink = exp_of(shared_.base[column] - to);
@@ -232,8 +233,8 @@ class VocabLoss {
     if (shape_.has_gradients) give_gradients(p, j, log);
   }
 
-  // The gradient of a logit is dsum (slope e / sum), and at the target dsum less. So dx and x are scaled by dsum slope / sum, and the
-  // target's exponential is sum / slope less: a difference that is taken before it is rounded.
+  // The gradient of a logit is dsum (slope e / sum), minus dsum for the target. So dx and x are scaled by dsum slope / sum, and sum / slope
+  // is subtracted from the exponential of the target; this difference is taken before it is rounded.
   void give_gradients(std::int64_t p, std::int64_t j, double log) {
     const std::int64_t token = first_of(p) + j, column = p * shared_.columns + j;
     const W* const dx = shared_.dx + p * shared_.dx_size;
@@ -262,7 +263,7 @@ class VocabLoss {
     }
   }
 
-  // Of the loss by the logarithm of the sum; never 0, as it is divided by.
+  // Derivative of the loss by the logarithm of the sum; never 0, because it is a divisor.
   double slope_at(double log) const {
     constexpr double kLeast = 1e-20;
     const double slope = 1 + 2 * of_.z_loss * log;
@@ -291,7 +292,7 @@ class VocabLoss {
     });
   }
 
-  // Of some panels of the width.
+  // Adds the gradient of a unit of the table, for some panels of the width.
   void add_table_gradient(const OwnLossMemory<T, P>& own, std::int64_t unit, std::int64_t first) const {
     const std::int64_t columns = shared_.columns, rows = rows_of(unit);
     const std::int64_t panels = std::min(kGradientPanels, divide_up(shape_.width - first, columns));
@@ -314,7 +315,7 @@ class VocabLoss {
     }
   }
 
-  // Adds lines to those of the gradient of the table, or puts them there where there are none yet.
+  // Adds lines to the gradient of the table, or stores them if it has none yet.
   void hand_over(const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t width, W* to, std::int64_t to_pitch) const {
 #if defined(__x86_64__)
     if constexpr (std::is_same_v<W, float>) {
@@ -346,10 +347,10 @@ class VocabLoss {
   LossMemory<T, P> shared_;
   bool words_lie_, dims_lie_;
   ScratchList<double> losses_;
-  std::int64_t first_ = 0, tokens_ = 0;  // those that go together now
+  std::int64_t first_ = 0, tokens_ = 0;  // the tokens that are processed together
 };
 
-// The type of x and the table, and the one that products take.
+// Calls body with the type of x, and the type that GEMMs read.
 template <typename Body>
 void with_types(DType dtype, Isa isa, const Body& body) {
   for_floating(dtype, [&]<typename T>() {

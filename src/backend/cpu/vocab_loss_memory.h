@@ -1,4 +1,4 @@
-// What the loss over a vocabulary holds while it is computed: of all threads together, and each thread's own.
+// Memory of the loss over a vocabulary while it is computed: what all threads share, and what each thread has for itself.
 // Shape suffixes: N tokens, V vocabulary, M embedding.
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace moesh::backend::cpu {
 
-// Of the tokens that go together, and of what is packed at a time.
+// Sizes of the tokens that are processed together, and of what is packed at a time.
 struct LossShape {
-  static constexpr std::int64_t kUnit = 224;          // of the vocabulary: whole blocks of most micro kernels
-  static constexpr std::int64_t kGradientPanels = 4;  // of the width, that exponentials meet when they come from memory
+  static constexpr std::int64_t kUnit = 224;          // words per unit of the vocabulary: whole blocks of most micro-kernels
+  static constexpr std::int64_t kGradientPanels = 4;  // panels of the width multiplied with exponentials when these come from memory
 
   std::int64_t tokens, vocabulary, width;
-  std::int64_t units;  // packed at a time
+  std::int64_t units;  // units that are packed at a time
   bool has_gradients;
 
   LossShape(std::int64_t all, std::int64_t of_vocabulary, std::int64_t of_width, std::int64_t element, bool gives_gradients,
@@ -30,11 +30,11 @@ struct LossShape {
   std::int64_t all_units() const { return divide_up(vocabulary, kUnit); }
 
  private:
-  // Of the table, each way, packed at a time: few, so that a cache has room for those that come next too. But units enough for threads to
-  // share the packing.
+  // Elements of the table that are packed at a time, in each orientation: few, so that a cache has room for the next ones too, but enough
+  // units for threads to share the packing.
   static constexpr std::int64_t kPackedElements = 64 * 1024, kUnitsOfThread = 2;
-  // What the exponentials of tokens may take that go together, unless these are so few that packing the table and going over its gradient
-  // are not worth it.
+  // Memory for the exponentials of the tokens that are processed together, unless these are so few that packing the table and passing over
+  // its gradient would not pay off.
   static constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024, kFewestTokens = 1024;
 
   static std::int64_t at_once(std::int64_t tokens, std::int64_t vocabulary, std::int64_t element) {
@@ -44,7 +44,7 @@ struct LossShape {
   }
 };
 
-// What all threads share.
+// Memory that all threads share.
 template <typename T, typename P>
 struct LossMemory {
   static constexpr std::int64_t kUnit = LossShape::kUnit;
@@ -94,27 +94,27 @@ struct LossMemory {
   }
 
   const MicroKernels<P>& kernels;
-  LeftRows<P> rows;    // of a unit [V][M]
-  LeftRows<P> turned;  // of a unit [M][V]
+  LeftRows<P> rows;    // words of a unit [V][M]
+  LeftRows<P> turned;  // a unit transposed [M][V]
   std::int64_t columns, panels;
   RowsByPanel<P> exponentials;  // of a unit [V][N]
   std::int64_t x_size, dx_size, depth;
   P* table;
   P* x;     // panels [M][N]
-  W* base;  // of each token: what its exponentials are taken above
-  W* sum;   // of its exponentials
+  W* base;  // per token: what is subtracted from its scores before exponentials are taken
+  W* sum;   // per token: the sum of its exponentials
   W* target_score;
   W* target_exponential;
-  // For gradients.
+  // Only for gradients.
   P* turned_table = nullptr;
-  W* dx = nullptr;        // panels [M][N], before the share
-  T* scaled_x = nullptr;  // [N][M], times each token's share
-  P* packed_x = nullptr;  // the same as panels [N][M]
+  W* dx = nullptr;        // panels [M][N], before they are multiplied by the tokens' shares
+  T* scaled_x = nullptr;  // [N][M], x multiplied by each token's share
+  P* packed_x = nullptr;  // scaled_x as packed panels [N][M]
   P* all_exponentials = nullptr;
   std::int64_t bytes;
 };
 
-// What a thread has for itself.
+// Memory that each thread has for itself.
 template <typename T, typename P>
 struct OwnLossMemory {
   static constexpr std::int64_t kUnit = LossShape::kUnit, kGradientPanels = LossShape::kGradientPanels;
@@ -136,12 +136,12 @@ struct OwnLossMemory {
   }
 
   std::int64_t size_of_panel;
-  W* scores;            // [V][N] of a unit and a panel
-  W* gradients;         // [V][M] of a unit, panel after panel
-  W* turned;            // such a panel [M][V]
-  P* exponentials;      // the same
-  P* packed = nullptr;  // the same as a panel
-  T* rounded;           // words of a table of the wide type
+  W* scores;            // [V][N] of a unit and a panel of tokens
+  W* gradients;         // [V][M] of a unit, one panel after another
+  W* turned;            // a panel of gradients, transposed to [M][V]
+  P* exponentials;      // exponentials of the scores, [V][N]
+  P* packed = nullptr;  // the exponentials as a packed panel
+  T* rounded;           // words of a unit, rounded from a table of the wide type
   std::int64_t bytes;
 };
 

@@ -1,4 +1,4 @@
-// Between tokens and vectors: the embedding, and the loss on logits over the vocabulary.
+// From tokens to vectors and back: the embedding, and the loss on logits over the vocabulary.
 // Shape suffixes: B rows, S length, V vocabulary, M embedding.
 #include "backend/cpu/vocabulary.h"
 
@@ -29,7 +29,7 @@ void check_tokens(const View& tokens, std::int64_t vocabulary) {
   }
 }
 
-// Tokens grouped by their id: those of id v are order[begin[v]] to order[begin[v + 1]], in their order.
+// Tokens grouped by id: those of id v are order[begin[v]] to order[begin[v + 1]], in their original order.
 struct Groups {
   ScratchList<std::int64_t> begin;
   ScratchList<std::int64_t> order;
@@ -49,7 +49,7 @@ Groups group_by_id(const View& tokens, std::int64_t vocabulary) {
   return groups;
 }
 
-// What a token's uses have of `dy` together; added to `table`, where there is one.
+// For each id, the sum of `dy` over the tokens with that id, added to `table` if there is one.
 template <typename T, typename D>
 void sum_uses(const View& tokens, const View& dy, const View* table, const KernelCall& call) {
   using W = Wide<T>;
@@ -92,7 +92,7 @@ void sum_uses(const View& tokens, const View& dy, const View* table, const Kerne
   });
 }
 
-// What the softmax of a row of logits is made of.
+// The normaliser of the softmax of a row of logits.
 template <typename W>
 struct Normaliser {
   W largest;
@@ -111,7 +111,7 @@ Normaliser<Wide<T>> normaliser_of(Isa isa, const T* __restrict x, std::int64_t w
   return made;
 }
 
-// The operands that both passes read.
+// The operands that the loss and its gradient read.
 template <typename T>
 struct Positions {
   const T* logits_BSV;
@@ -159,7 +159,7 @@ void cross_entropy_of(const KernelCall& call) {
   store_scalar(call.results[0], std::accumulate(losses.begin(), losses.end(), 0.0));
 }
 
-// The normaliser of all pieces of a row, from their logarithms.
+// The logarithm of the normaliser of a row, from the logarithms of its pieces.
 template <typename W>
 W log_of_all(const W* logs, std::int64_t pieces) {
   const W largest = *std::max_element(logs, logs + pieces);
@@ -202,7 +202,7 @@ void cross_entropy_of_scores_of(const KernelCall& call) {
   store_scalar(call.results[0], sum);
 }
 
-// Of a piece of the vocabulary, given the logarithms of all of them.
+// The gradient of a piece of the vocabulary, given the logarithms of the normalisers of all pieces.
 template <typename T>
 void cross_entropy_grad_of_piece(const KernelCall& call) {
   using W = Wide<T>;
@@ -269,7 +269,7 @@ void fail_token(const char* what, std::int32_t token, std::int64_t index, const 
        "set vocab_size to the tokenizer's, or tokenize the data anew");
 }
 
-// A piece of the table gives zeros for tokens of other pieces.
+// A shard of the table gives zeros for tokens of other shards.
 void embed(const KernelCall& call) {
   const View& table = call.operands[0];
   const View& tokens = call.operands[1];

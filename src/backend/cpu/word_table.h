@@ -1,4 +1,4 @@
-// The table of a vocabulary as products take it, so many words at a time.
+// The table of a vocabulary as GEMMs read it, a unit of words at a time.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace moesh::backend::cpu {
 
-// Its elements are T, or of T's wide type and then rounded to T.
+// The elements of the table are T, or T's wide type, which is rounded to T.
 template <typename T>
 class WordTable {
   using W = Wide<T>;
 
  public:
-  // [words][width], or [width][words]; `unit`: words at a time.
+  // The table is [words][width] if `by_word`, else [width][words]. `unit` is the number of words at a time.
   WordTable(Isa isa, const View& table, bool by_word, std::int64_t unit)
       : isa_(isa),
         is_wide_(table.dtype != dtype_of<T>()),
@@ -27,7 +27,7 @@ class WordTable {
         width_(table.size(by_word ? 1 : 0)),
         unit_(unit) {}
 
-  // Of a word and of a dim.
+  // Strides from one word to the next and from one dim to the next.
   std::int64_t word_step() const { return by_word_ ? width_ : 1; }
   std::int64_t dim_step() const { return by_word_ ? 1 : words_; }
 
@@ -37,9 +37,9 @@ class WordTable {
   }
 
   bool is_wide() const { return is_wide_; }
-  const T* unit(std::int64_t unit) const { return elements_ + unit * unit_ * word_step(); }  // of one that is not
+  const T* unit(std::int64_t unit) const { return elements_ + unit * unit_ * word_step(); }  // only if the table is not wide
 
-  // A unit's words: where they lie, or rounded into `room` in lines as there.
+  // The words of a unit: in place, or rounded into `room` with the dims in the same order as in the table.
   struct Words {
     const T* data;
     std::int64_t word_step, dim_step;
@@ -57,7 +57,7 @@ class WordTable {
   }
   std::int64_t room_of_words() const { return is_wide_ ? unit_ * width_ : 0; }
 
-  // Asks for one of so many shares of a unit to be in the first cache, if there is such a unit.
+  // Prefetches one of `shares` shares of a unit into the L1 cache, if there is such a unit.
   void ask_for(std::int64_t unit, std::int64_t share, std::int64_t shares) const {
     if (unit * unit_ >= words_) return;
     const Lines lines = lines_of(unit);
@@ -69,7 +69,7 @@ class WordTable {
   }
 
  private:
-  // A unit as elements that run.
+  // A unit as lines of contiguous elements.
   struct Lines {
     std::int64_t begin, count, length, pitch;
   };

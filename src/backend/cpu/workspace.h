@@ -1,4 +1,4 @@
-// What kernels take besides operands and results, as they take it.
+// Bytes of scratch memory that kernels take besides operands and results, computed in the same way as kernels take it.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 namespace moesh::backend::cpu {
 
-// Kept by each thread from call to call. gemm.cc, attention.cc, attention_grad.cc, norm.cc, vocab_loss.cc
+// Memory that each thread keeps from call to call; the functions are in gemm.cc, attention.cc, attention_grad.cc, norm.cc and
+// vocab_loss.cc.
 std::int64_t gemm_scratch_bytes();
 std::int64_t attention_bytes(const Shape& query, const Shape& key, const Shape& value);
 std::int64_t attention_grad_bytes(const Shape& query, const Shape& key, const Shape& value);
 std::int64_t rms_norm_grad_bytes(const Shape& x);
 
-// Of a kernel whose threads work on one piece of memory: that piece, kept by who calls it, and each thread's own.
+// For a kernel whose threads share a piece of memory: that piece, which the calling thread keeps, and the memory of each thread.
 struct SharedBytes {
   std::int64_t shared = 0;
   std::int64_t own = 0;

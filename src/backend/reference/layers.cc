@@ -1,4 +1,4 @@
-// Softmax, RMS norm and rotary embedding, with their gradients. Rows are the last dim.
+// Softmax, RMS norm and rotary embedding, with their gradients. A row is the last dim.
 #include <cmath>
 #include <vector>
 

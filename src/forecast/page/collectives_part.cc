@@ -12,15 +12,15 @@
 namespace moesh::forecast {
 namespace {
 
-// What is the same thing in each plan: cause, tensor, kind, axes, phase, and which of those alike it is.
+// Identifies a collective across plans: cause, tensor, kind, axes, phase, and its index among those for which all these are equal.
 using SameKey = std::tuple<std::string, std::string, std::string, std::string, graph::Phase, int>;
 
-// A collective by plan; null where it is not there.
+// A collective by plan; null if the plan does not have it.
 using SameSent = std::vector<const Sent*>;
 
 double seconds_of(const Sent* sent) { return sent == nullptr ? 0 : sent->seconds; }
 
-// By how long it takes; of several plans by how much that differs.
+// The key to sort by: the time of a collective, or with several plans how much its time differs between them.
 double weight(const SameSent& same) {
   double least = seconds_of(same[0]), most = least;
   for (const Sent* sent : same) {
@@ -49,7 +49,7 @@ std::vector<SameSent> sent_of(const Shown& shown) {
   return all;
 }
 
-// A column of each plan for each of these figures.
+// Adds a column for each figure and plan.
 void add_figures(std::initializer_list<const char*> figures, const Shown& shown, page::Table& table) {
   for (const char* figure : figures) {
     for (const Course& course : shown.courses)
@@ -95,7 +95,7 @@ std::vector<page::Cell> total_row(const std::string& kind, const std::string& ax
   return row;
 }
 
-// What takes the longest first.
+// Totals by kind and axes, those that take the longest first.
 std::string totals_table(const Shown& shown) {
   std::map<std::pair<std::string, std::string>, TotalsByPlan> found;
   TotalsByPlan all(shown.courses.size());

@@ -16,7 +16,7 @@ using plan::InstructionId;
 constexpr std::size_t kKernelsOfAPart = 120;
 constexpr std::int64_t kManyIterations = 5;
 
-// Calls `see` with each bin that a run has a part in, and how long that is.
+// Calls `see` with each bin that a run overlaps, and with the seconds of the overlap.
 template <typename See>
 void for_each_bin(const Bins& bins, double start, double finish, See see) {
   const double width = bins.width();
@@ -33,7 +33,7 @@ bool is_border(const Instruction& instruction) {
   return instruction.kind == Instruction::Kind::loop || instruction.kind == Instruction::Kind::end;
 }
 
-// Where the first kernel starts that stands behind `from` and is of the phase; the step's end where there is none.
+// The start of the first kernel of the phase that starts at `from` or later; the step's end if there is none.
 double start_of(const Course& course, graph::Phase phase, double from) {
   double start = course.schedule.seconds;
   for (const Span& span : course.schedule.spans) {
@@ -54,8 +54,8 @@ bool holds_phase(const Course& course, InstructionId loop, graph::Phase phase) {
 
 double seconds_of(const Iteration& one) { return one.period * static_cast<double>(one.count); }
 
-// What is computed again for the backward pass is a part of it. A loop over microbatches has both passes, and is
-// neither.
+// Whether a loop belongs to a phase. Rematerialisation for the backward pass is a part of that pass. A loop over microbatches contains
+// both passes and belongs to neither.
 bool is_of_phase(const Course& course, const Iteration& one, graph::Phase phase) {
   const bool has_backward = holds_phase(course, one.loop, graph::Phase::backward);
   if (phase == graph::Phase::forward) return !has_backward && holds_phase(course, one.loop, phase);
@@ -67,7 +67,7 @@ bool is_of_phase(const Course& course, const Iteration& one, graph::Phase phase)
   return has_backward && std::none_of(all.begin(), all.end(), takes_most);
 }
 
-// Where layers stand one by one: some of the kernels in the middle of the phase.
+// For layers that are not in a loop: some of the kernels in the middle of the phase.
 std::optional<LayerWindow> middle_of(const Course& course, graph::Phase phase) {
   std::vector<const Span*> kernels;
   for (const Span& span : course.schedule.spans) {
@@ -79,8 +79,7 @@ std::optional<LayerWindow> middle_of(const Course& course, graph::Phase phase) {
   return LayerWindow{-1, 1, kernels[first]->start, kernels[first + shown - 1]->finish};
 }
 
-// Calls `see` with the first bin of each loop of many iterations and the one behind its last, of those that are its
-// own.
+// Calls `see` for each loop of many iterations, with the first bin that lies wholly in the loop and the bin after the last such one.
 template <typename See>
 void for_each_long_loop(const Course& course, const Bins& bins, See see) {
   for (const Stretch& loop : loops_of(course)) {
@@ -188,7 +187,7 @@ std::optional<LayerWindow> layer_window(const Course& course, graph::Phase phase
     if (course.sent_by(span.instruction) == nullptr) begin = std::min(begin, span.start);
     recurring = std::max(recurring, span.recurrences.size());
   }
-  if (recurring > 0) begin -= best->period;  // so that what follows is another one
+  if (recurring > 0) begin -= best->period;  // one iteration earlier, so that another one follows
   return LayerWindow{best->loop, best->count, begin, begin + best->period};
 }
 

@@ -14,14 +14,14 @@ namespace {
 
 using page::escaped;
 
-constexpr double kColumn = 6.3;  // of a text of 11 pixels, about
+constexpr double kColumn = 6.3;  // approximate width of a character in text of 11 pixels
 
 std::string tick_words(double seconds, double largest) {
   const double unit = largest >= 1 ? 1 : largest >= 1e-3 ? 1e-3 : 1e-6;
   return fmt::format("{:.4g} {}", seconds / unit, unit == 1 ? "s" : unit == 1e-3 ? "ms" : "\u00b5s");
 }
 
-// A path along the upper edge of columns, merged where they are alike.
+// A path along the upper edge of columns; neighbours of equal height are merged.
 std::string edge(const std::vector<double>& heights, double left, double column, double bottom) {
   std::string path;
   std::string before;

@@ -1,4 +1,4 @@
-// What the page's drawings are made of: shapes in SVG, and legends beside them.
+// The elements of the page's drawings: SVG shapes, and legends beside them.
 #pragma once
 
 #include <functional>
@@ -16,32 +16,30 @@ struct Box {
   double x = 0, y = 0, width = 0, height = 0;
 };
 
-// `title` is shown where the pointer rests; it may be empty.
+// `title` is shown when the pointer rests on the box; it may be empty.
 std::string rect(const Box& box, const std::string& classes, const std::string& title = {});
-// A text that begins at x; "end" or "middle" as anchor: that ends there or has its middle there.
+// A text that begins at x. With the anchor "end" or "middle" it ends there or is centred there.
 std::string label(double x, double y, const std::string& text, const std::string& classes = {},
                   const std::string& anchor = {});
 std::string line(double x1, double y1, double x2, double y2, const std::string& classes);
-// As wide as drawings are; where the screen is narrow it scrolls. `about` is for those who do not see it.
+// A drawing of width kDrawn, which scrolls on a narrow screen. `about` describes it to screen readers.
 std::string svg(double height, const std::string& about, const std::string& inside);
-// At its own size.
+// A drawing of its own width.
 std::string svg_of_width(double width, double height, const std::string& about, const std::string& inside);
 
-// How many columns a small text takes at most, and whether it fits; the text shortened to what fits, nothing where that
-// is little.
+// The text if it fits the width in small type, otherwise as much of it as fits; empty if that is too little.
 std::string fitting(const std::string& text, double width);
 
-// A part of `height` above `bottom` for each layer, in each of equal columns: layers stand on one another. Classes by
-// layer.
+// One layer of a stacked drawing with equally wide columns: in each column the layers stand on one another, the first one on `bottom`.
 struct Layer {
   std::string classes;
   std::vector<double> heights;  // in the drawing's units, by column
 };
 std::string stacked(const std::vector<Layer>& layers, double left, double column, double bottom);
 
-// The mark of a component of memory.
+// The CSS class of a memory component.
 std::string component_class(int component);
-// What is held at instructions, by column: -1 where nothing is drawn. `height`: of so many bytes.
+// The memory components that are live at one instruction per column; -1: nothing is drawn there. `height` maps bytes to a height.
 std::vector<Layer> memory_layers(const Course& course, const std::vector<plan::InstructionId>& at,
                                  const std::function<double(double)>& height);
 

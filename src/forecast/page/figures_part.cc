@@ -10,7 +10,7 @@ namespace {
 
 using page::escaped;
 
-// A figure of each plan, with a remark.
+// A figure of one plan, with a remark.
 struct Figure {
   std::string words, remark;
   double value = 0;
@@ -21,7 +21,7 @@ std::string times(double before, double after) {
   return before > 0 ? fmt::format("\u00d7 {:.2f}", after / before) : "";
 }
 
-// `tell`: of a plan.
+// `tell` makes the figure of a plan.
 template <typename Tell>
 std::string tile(const Shown& shown, const std::string& title, const Tell& tell) {
   std::string made = fmt::format("<figure class=\"tile\"><figcaption>{}</figcaption>", title);

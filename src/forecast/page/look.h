@@ -1,4 +1,4 @@
-// The style of the page of planned steps, and the little script that it does without where there is none.
+// The style of the page of planned steps, and its small script, without which the page is still usable.
 #pragma once
 
 #include <string>

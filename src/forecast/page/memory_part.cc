@@ -21,7 +21,7 @@ std::int64_t part_of(const Forecast& f, int component) {
   return f.memory.components[static_cast<std::size_t>(component)];
 }
 
-// Gibibytes up to all that is held and all that is there.
+// A scale of bytes that reaches up to the peak and the usable memory of all plans.
 page::Scale memory_scale(const Shown& shown, double from, double to) {
   double most = 0;
   for (const Course& course : shown.courses)
@@ -30,7 +30,7 @@ page::Scale memory_scale(const Shown& shown, double from, double to) {
   return {from, to, 0, most * 1.03};
 }
 
-// Round numbers of the unit that the largest has.
+// Marks at round numbers, in the unit of the largest.
 std::vector<std::pair<double, std::string>> byte_marks(const page::Scale& scale, int about) {
   double unit = 1;
   while (scale.most >= 1024 * unit && unit < 1e15) unit *= 1024;
@@ -112,7 +112,7 @@ std::string component_table(const Shown& shown) {
   return to_html(table);
 }
 
-// With its bytes where there is one plan.
+// The legend of the larger components, with their bytes if there is only one plan.
 Legend legend_of(const Shown& shown) {
   Legend legend;
   for (int c = 0; c < kComponents; ++c) {
@@ -126,7 +126,7 @@ Legend legend_of(const Shown& shown) {
   return legend;
 }
 
-// When the peak is reached first.
+// The x offset at which the peak is first reached.
 double peak_time(const std::vector<plan::InstructionId>& fullest, const Course& course, double column) {
   std::int64_t most = 0;
   std::size_t best = 0;

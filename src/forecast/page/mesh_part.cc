@@ -26,7 +26,7 @@ struct Exchanged {
   std::int64_t group = 1;
   SentTotal total;
   std::map<std::string, SentTotal> kinds;
-  double direct = 0;  // of the bytes, those that go from each to each
+  double direct = 0;  // the part of the bytes that goes directly from each device to each other one
 };
 
 std::vector<Exchanged> exchanged_by(const Course& course) {
@@ -90,7 +90,7 @@ Point on_circle(std::int64_t i, std::int64_t of, double radius) {
   return {90 + radius * std::cos(angle), 90 + radius * std::sin(angle)};
 }
 
-// Strokes are as wide as bytes are many. A group of more devices than fit is drawn with fewer.
+// The width of strokes is proportional to bytes. A group with more devices than fit is drawn with fewer.
 std::string group_picture(const Exchanged& one, double most_bytes, const std::string& colour) {
   constexpr double kRadius = 72, kWidest = 15;
   const std::int64_t dots = std::min(one.group, kMostDots);
@@ -144,8 +144,8 @@ std::string card(const Shown& shown, const Course& course, const Exchanged& one,
 
 // How the axes are drawn: the larger of the last two as columns of a block, the other as its rows, the rest as blocks.
 struct Grid {
-  std::vector<AxisIndex> across;  // one or none: as columns
-  std::vector<AxisIndex> down;    // one or none: as rows
+  std::vector<AxisIndex> across;  // the axis that is drawn as columns; at most one
+  std::vector<AxisIndex> down;    // the axis that is drawn as rows; at most one
   std::vector<AxisIndex> in_blocks;
   std::int64_t columns = 1, rows = 1, blocks = 1;
 
@@ -176,7 +176,7 @@ Grid grid_of(const mesh::Mesh& mesh) {
   return grid;
 }
 
-// The axis along which alone a block differs from the first one.
+// The only axis along which a block differs from the first one; nothing if there are several such axes.
 std::optional<AxisIndex> block_axis(const mesh::Mesh& mesh, const Grid& grid, std::int64_t block) {
   for (std::size_t i = grid.in_blocks.size(); i-- > 0;) {
     const std::int64_t size = mesh.axis(grid.in_blocks[i]).size();
@@ -186,7 +186,7 @@ std::optional<AxisIndex> block_axis(const mesh::Mesh& mesh, const Grid& grid, st
   return std::nullopt;
 }
 
-// Whom the first device meets: it differs from them along one axis only.
+// The class of a device's cell: the colour of the axis if that is the only one along which it differs from the first device.
 std::string cell_class(const Shown& shown, const mesh::Mesh& mesh, const Grid& grid, std::int64_t block,
                        std::int64_t row, std::int64_t column) {
   const int differing = (block > 0 ? 1 : 0) + (row > 0 ? 1 : 0) + (column > 0 ? 1 : 0);
@@ -281,7 +281,7 @@ std::string mesh_part(const Shown& shown) {
   }
   std::string made = "<section id=\"mesh\"><h2>Mesh, and who exchanges how much with whom</h2>\n";
   for (std::size_t i = 0; i < shown.courses.size(); ++i) {
-    if (i > 0 && mesh_words(shown.courses[i]) == mesh_words(shown.courses[0])) continue;  // it is drawn already
+    if (i > 0 && mesh_words(shown.courses[i]) == mesh_words(shown.courses[0])) continue;  // its mesh is drawn already
     made += fmt::format("<figure><figcaption>{}{}</figcaption>{}</figure>\n",
                         have_one_mesh(shown) ? "" : name_html(shown, i), escaped(mesh_words(shown.courses[i])),
                         grid_picture(shown, shown.courses[i]));

@@ -15,8 +15,8 @@ using page::escaped;
 
 constexpr std::size_t kPlanColours = 6;
 
-// Those over which most time is spent have colours of their own; then axes of the meshes over which nothing is
-// exchanged alone.
+// Colours go first to the axes whose collectives take the most time, then to the single mesh axes over which nothing is exchanged. All
+// that come after the last colour share it.
 AxesColours colours_of(const std::vector<Course>& courses) {
   std::map<std::string, double> seconds;
   for (const Course& course : courses) {

@@ -1,4 +1,4 @@
-// Planned steps as one HTML page that stands alone: memory, schedule, mesh, collectives, tensors.
+// Planned steps as one self-contained HTML page: memory, schedule, mesh, collectives, tensors.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,14 @@
 
 namespace moesh::forecast {
 
-// What stands above the plans: a few sentences, and a table where there is one.
+// The top of the page, above the plans: a title, a few sentences, and optionally a table.
 struct Front {
   std::string title;
   std::vector<std::string> sentences = {};
   std::optional<page::Table> table = {};
 };
 
-// Of several plans each has a name; every part shows them beside each other, on one scale, and tensors that differ
-// first.
+// If there are several plans, each has a name, and every part shows them beside each other on one scale, with tensors that differ first.
 std::string page_of(const Front& front, const std::vector<ShownPlan>& plans);
 
 }  // namespace moesh::forecast

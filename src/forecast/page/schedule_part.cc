@@ -18,12 +18,12 @@ using plan::InstructionId;
 
 constexpr double kScheduleLeft = 110, kScheduleRight = kDrawn - 12, kLane = 40, kGap = 10, kMemoryLane = 56;
 constexpr std::size_t kScheduleBins = 525, kMostNamed = 4;
-constexpr double kLeastDrawn = 0.25;  // of a pixel
+constexpr double kLeastDrawn = 0.25;  // in pixels
 
-// "ici" of a chip's links, by their number.
+// The name of a link by its index in the chip's list: "ici".
 std::string link_name(const Course& course, std::size_t link) { return course.shown.target.chip.links[link].kind; }
 
-// Links that some collective uses, of all plans.
+// The links that collectives use, over all plans.
 std::set<std::size_t> links_of(const Shown& shown) {
   std::set<std::size_t> links;
   for (const Course& course : shown.courses) {
@@ -51,7 +51,7 @@ std::vector<Layer> layers_of(const Shares& shares, const std::string& prefix) {
   return layers;
 }
 
-// What of a bin no kernel takes, until the step's end.
+// The share of each bin in which no kernel runs, up to the step's end.
 Layer waits_of(const Shares& kernels, const Bins& bins, double seconds) {
   Layer layer{"wait", std::vector<double>(bins.count)};
   for (std::size_t bin = 0; bin < bins.count; ++bin) {
@@ -115,7 +115,7 @@ Legend schedule_legend_of(const Shown& shown) {
   return legend;
 }
 
-// "wo" of "decoder/layers/MoeBlock_0/wo/cast'/cast".
+// "wo" for "decoder/layers/MoeBlock_0/wo/cast'/cast".
 std::string short_name(const std::string& path) {
   std::vector<std::string> parts = split(path, '/');
   while (parts.size() > 1 && parts.back().starts_with("cast")) parts.pop_back();
@@ -138,7 +138,7 @@ Box clipped(const Run& run, const page::Scale& x, double top) {
   return {begin, top, end - begin, kLane};
 }
 
-// With the longest of these names that there is room for.
+// A box with the first of these names that it has room for; the last name may be shortened. Nothing if the box is too narrow to draw.
 std::string named(const Box& box, const std::string& classes, const std::string& title,
                   const std::vector<std::string>& names, const char* text = "on") {
   if (box.width < kLeastDrawn) return "";
@@ -151,7 +151,7 @@ std::string named(const Box& box, const std::string& classes, const std::string&
   return made;
 }
 
-// The stretches between kernels, each with what is waited for.
+// The gaps between kernels, each with what the next kernel waits for.
 std::string waits(const Course& course, const std::vector<Run>& runs, const page::Scale& x, double top) {
   std::string made;
   double idle_from = x.least;
@@ -174,7 +174,7 @@ std::string waits(const Course& course, const std::vector<Run>& runs, const page
              : made;
 }
 
-// What memory holds over a stretch, of what is usable or held at most.
+// The memory that is live over a stretch of time, on a scale up to the usable memory or the peak, whichever is larger.
 std::string memory_lane(const Course& course, const std::vector<Run>& runs, const page::Scale& x, double top) {
   const Forecast& f = course.shown.forecast;
   const double all = static_cast<double>(std::max(f.memory.peak, f.usable_memory));
@@ -199,7 +199,7 @@ std::string memory_lane(const Course& course, const std::vector<Run>& runs, cons
          stacked(layers, x.from, 1, top + kMemoryLane);
 }
 
-// Kernels and collectives of a stretch; its least and most are those of `x`.
+// The lanes of kernels, links and memory over the first `seconds` of the stretch of time that `x` covers.
 std::string lanes(const Shown& shown, const Course& course, const page::Scale& x, double seconds) {
   const std::vector<Run> runs = runs_between(course, x.least, std::min(x.most, x.least + seconds));
   double top = 4;
@@ -230,7 +230,7 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
   return svg(bottom + 24, "kernels and collectives of one layer", made);
 }
 
-// "it waits longest for c21 (ragged-all-to-all, 11.7 ms), ..."
+// "; kernels wait longest for c21 (ragged-all-to-all for wo, 11.7 ms), ..."
 std::string longest_waits(const Course& course, const LayerWindow& window) {
   std::vector<std::pair<double, const Sent*>> waits;
   for (const Sent& sent : course.shown.forecast.collectives) {

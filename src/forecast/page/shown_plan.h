@@ -1,4 +1,4 @@
-// A planned step with what a page says of it.
+// A planned step, with the words that a page says about it.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 namespace moesh::forecast {
 
 struct ShownPlan {
-  std::string name;      // "before"; empty where it stands alone
+  std::string name;      // "before"; empty if it is the only plan
   std::string headline;  // "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules"
   std::string batch;     // "256 rows of 2,048 tokens a step, 4 a device"
-  std::string command;   // that makes it
+  std::string command;   // the command that makes the plan
   const Forecast& forecast;
   const plan::Plan& plan;
   const sharding::Layout& layout;

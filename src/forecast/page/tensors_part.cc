@@ -17,7 +17,7 @@ using sharding::LaidTensor;
 
 constexpr std::size_t kMostActivations = 60;
 
-// A tensor in each plan; null where that plan has none of its name.
+// A tensor in each plan; null if the plan has none with this path.
 struct SameTensor {
   std::string path;
   std::vector<const LaidTensor*> in;
@@ -25,7 +25,7 @@ struct SameTensor {
 
 const sharding::Layout& layout_of(const Shown& shown, std::size_t plan) { return shown.courses[plan].shown.layout; }
 
-// Shape, spec, bytes and copies in a plan; alike where a tensor lies alike.
+// A tensor's shape, labels, spec, bytes per device and copies in a plan; equal text means an equal layout.
 std::string place_of(const Shown& shown, std::size_t plan, const LaidTensor& tensor) {
   const mesh::Mesh& mesh = layout_of(shown, plan).mesh;
   return fmt::format(
@@ -79,7 +79,7 @@ std::string why_html(const sharding::Layout& layout, const LaidTensor& tensor) {
   return made;
 }
 
-// Moments lie by the rules of their parameter.
+// A moment follows the rules of its parameter, to which the text refers if their specs are equal.
 std::string why_of(const Shown& shown, std::size_t plan, const LaidTensor& tensor) {
   const sharding::Layout& layout = layout_of(shown, plan);
   if (tensor.moment_of.empty()) return why_html(layout, tensor);
@@ -112,7 +112,7 @@ std::string group(const Shown& shown, const std::string& title, const std::vecto
   return made + "</div>\n";
 }
 
-// Those that differ go to `others`.
+// Returns the tensors that are laid out alike in all plans; those that differ go to `others`.
 std::vector<SameTensor> alike(const Shown& shown, std::vector<SameTensor> all, std::vector<SameTensor>& others) {
   const auto first =
       std::stable_partition(all.begin(), all.end(), [&](const SameTensor& same) { return !differs(shown, same); });

@@ -4,6 +4,7 @@
 
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
+#include "graph/work.h"
 
 namespace moesh::graph::ops {
 namespace {
@@ -51,14 +52,28 @@ std::string attention_grad_shapes(const NodeView& v) {
   return fits ? "" : "what attention takes, and its cotangent";
 }
 
-// The average number of keys that a query sees: among its row's own tokens, those up to it.
+// The largest number of keys that a query sees.
+double keys_in_reach(const NodeView& v) {
+  const auto& of = v.of<AttentionOf>();
+  double keys = static_cast<double>(v.operand(1).shape[1]);
+  if (of.window > 0) keys = std::min(keys, static_cast<double>(of.window));
+  if (of.chunk > 0) keys = std::min(keys, static_cast<double>(of.chunk));
+  return keys;
+}
+
+// The average number of keys that a query sees. In a whole row those up to its own; a few new tokens see all that are kept.
 double keys_of_a_query(const NodeView& v) {
-  const auto keys = static_cast<double>(v.operand(1).shape[1]);
-  const auto window = static_cast<double>(v.of<AttentionOf>().window);
-  const double seen = v.operand(0).shape[1] == v.operand(1).shape[1] ? (keys + 1) / 2 : keys;
-  const double chunk = static_cast<double>(v.of<AttentionOf>().chunk);
-  const double in_reach = window > 0 ? std::min(window, seen) : seen;
-  return chunk > 0 ? std::min((chunk + 1) / 2, in_reach) : in_reach;
+  const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
+  if (queries != keys || keys == 0) return keys_in_reach(v);
+  return pairs_seen(keys, v.of<AttentionOf>()) / static_cast<double>(keys);
+}
+
+// The share of keys and values that some query sees.
+double keys_read(const NodeView& v, std::size_t operand) {
+  const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
+  const bool are_keys = operand == 1 || operand == 2;
+  if (!are_keys || queries >= keys) return 1;
+  return std::min(1.0, (keys_in_reach(v) + static_cast<double>(queries - 1)) / static_cast<double>(keys));
 }
 
 // Queries may be sharded along their length, in which case each device reads all keys; heads may be sharded as far as the key heads can be.
@@ -80,9 +95,12 @@ void spread_dims(const NodeView& v, Inputs inputs, bool backward, FactorTable& t
   } else {
     table.gives(queries);
   }
-  const double group = static_cast<double>(q[2]) / static_cast<double>(k[2]);
-  const auto width = static_cast<double>(q[3] + v.operand(2).shape[3]);
-  table.flops((backward ? 5.0 : 2.0) * group * keys_of_a_query(v) * width);
+  const double group = one_key_head ? 1 : static_cast<double>(q[2]) / static_cast<double>(k[2]);
+  const auto width = static_cast<double>(q[3]), value_width = static_cast<double>(v.operand(2).shape[3]);
+  // Forward: the scores, and their product with the values. Backward: the scores again, and the cotangents of probabilities, queries, keys
+  // and values.
+  const double multiplied = backward ? 3 * width + 2 * value_width : width + value_width;
+  table.flops(2 * group * keys_of_a_query(v) * multiplied);
 }
 
 void attention_factors(const NodeView& v, FactorTable& table) { spread_dims(v, {v.operands()}, false, table); }
@@ -128,7 +146,8 @@ const OpFacts kAttention{.name = "attention",
                          .shapes = attention_shapes,
                          .factors = attention_factors,
                          .gradient = attention_gradient,
-                         .kernel = KernelKind::attention};
+                         .kernel = KernelKind::attention,
+                         .part_read = keys_read};
 const OpFacts kAttentionGrad{.name = "attention_grad",
                              .attributes = blank<AttentionOf>,
                              .takes = {6, 9},
@@ -136,7 +155,8 @@ const OpFacts kAttentionGrad{.name = "attention_grad",
                              .shapes = attention_grad_shapes,
                              .factors = attention_grad_factors,
                              .gradient = kNoGradient,
-                             .kernel = KernelKind::attention};
+                             .kernel = KernelKind::attention,
+                             .part_read = keys_read};
 const OpFacts kCacheWrite{.name = "cache_write",
                           .attributes = blank<std::monostate>,
                           .takes = {3},

@@ -11,7 +11,7 @@ void sum_squares_factors(const NodeView& v, FactorTable& table) {
   table.takes(table.own(v.operand(0).shape)).gives({});
 }
 
-// The most results that have the parameter's shape: a parameter and its two moments.
+// At most this many results have the parameter's shape: the parameter and its moments.
 constexpr std::size_t kMostUpdated = 3;
 
 bool has_update_numbers(const NodeView& v) { return v.operand(v.operands() - 1).shape == Shape{kUpdateNumbers}; }

@@ -94,6 +94,12 @@ std::vector<Tensor> grouped_matmul_gradient(const Vjp& v) {
   return {drows, v.builder.add_one(Op::grouped_outer, "", outer, GroupedOuterOf{rounded}, weights.shape(), weights.dtype()), {}};
 }
 
+// The share of experts that are expected to have a row, whose weights or biases are read.
+double experts_with_rows(const NodeView& v, std::size_t operand) {
+  const auto rows = static_cast<double>(v.operand(0).shape[0]), experts = static_cast<double>(v.operand(1).shape[0]);
+  return operand == 1 && experts > 0 ? groups_with_rows(rows, experts) / experts : 1;
+}
+
 // The rows are taken to be shared evenly among the experts that are expected to have any.
 Work grouped_matmul_work(const NodeView& v) {
   const auto rows = static_cast<double>(v.operand(0).shape[0]), experts = static_cast<double>(v.operand(1).shape[0]);
@@ -162,7 +168,7 @@ const OpFacts kGroupedMatmul{.name = "grouped_matmul",
                              .gradient = grouped_matmul_gradient,
                              .kernel = KernelKind::product,
                              .work = grouped_matmul_work,
-                             .of_groups = 1,
+                             .part_read = experts_with_rows,
                              .added_to = 3};
 const OpFacts kGroupedBias{.name = "grouped_bias",
                            .attributes = blank<std::monostate>,
@@ -171,7 +177,7 @@ const OpFacts kGroupedBias{.name = "grouped_bias",
                            .shapes = grouped_bias_shapes,
                            .factors = kNotSpread,
                            .gradient = grouped_bias_gradient,
-                           .of_groups = 1};
+                           .part_read = experts_with_rows};
 const OpFacts kGroupedOuter{.name = "grouped_outer",
                             .attributes = blank<GroupedOuterOf>,
                             .takes = {3},

@@ -27,7 +27,7 @@ Shape without_stack(Shape shape, const RepeatOf& of, int position) {
   return shape;
 }
 
-// Whether `slice` is what an iteration has of the stacked value.
+// Whether `slice` has the shape and type of one iteration's slice of `stacked`.
 bool is_slice(const Value& slice, const Value& stacked, const RepeatOf& of, int position) {
   const auto at = static_cast<std::size_t>(position);
   if (position < 0 || stacked.shape.size() < at + of.sizes.size()) return false;

@@ -27,8 +27,8 @@ Tensor slot_mask(Builder& builder, const Context& context, const std::string& na
                    {labels::activation_batch_moe, labels::activation_norm_length_moe, labels::none, labels::none});
 }
 
-// A value of slots, [E, B, C, ...]. E and B may both ask for the expert axis. Under the rules' order B may win it, which
-// leaves E whole and every expert's weights to be gathered; peeled off B, the axis stays with E.
+// Constrains a value of slots, [E, B, C, ...]. The rules may give the expert axis to both E and B. By the order of the rules B may win it,
+// which leaves E whole, so that every expert's weights have to be gathered; once the axis is peeled off B, it stays with E.
 Tensor constrain_slots(const Context& context, const std::string& name, Tensor x, const char* last, bool peel) {
   graph::ConstraintOf of{{labels::activation_exp, labels::activation_batch_moe, labels::none, last}, false, {}, {}, false};
   if (peel && context.model.moe.peel_dispatch) {
@@ -39,7 +39,7 @@ Tensor constrain_slots(const Context& context, const std::string& name, Tensor x
   return constrain(name, x, std::move(of));
 }
 
-// With experts spread over devices the gather of a weight's other dims is asked for in the compute type.
+// If the experts are sharded, the weight is constrained in the compute type, so that its other dims are gathered in that type.
 Tensor constrain_kernel(const Context& context, const std::string& name, Tensor weight, Labels labels) {
   return context.expert_shards > 1 ? constrain(name, weight, std::move(labels)) : weight;
 }
@@ -57,7 +57,7 @@ Tensor project(const Context& context, const Projection& p, Tensor x, Tensor wei
   return wide_activation(context, out);
 }
 
-// Choices beyond the slots that an expert has for a row.
+// The number of choices beyond the slots that an expert has for a row.
 Tensor dropped_choices(Builder& builder, const Context& context, const Routed& routed) {
   const Tensor choices_BE = choices(builder, context, routed);
   const Tensor beyond_BE = unary(graph::Unary::offset, choices_BE, -static_cast<double>(slots(context)));
@@ -84,7 +84,7 @@ MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, S
   const Tensor hidden_EBCF = cast(expert_gate(context, a_EBCF, b_EBCF), context.model.compute_dtype);
   Tensor out_EBCM = project(context, {"wo", "ebcf,efm->ebcm", {labels::exp, labels::mlp, labels::none}}, hidden_EBCF,
                             e.wo, e.wo_bias);
-  // The result of the last projection keeps both claims, flag or not.
+  // The expert axis is not peeled off the result of the last projection, whatever moe_dispatch_no_expert_sharding says.
   out_EBCM = tag(constrain_slots(context, "intermediate", out_EBCM, labels::activation_embed_moe, false), "moe_mlpwo");
   const Tensor out_BSM = einsum("combine", "ebcm,bsec->bsm", cast(out_EBCM, combine_BSEC.dtype()), combine_BSEC);
   return result_of(builder, context, out_BSM, scores, routed, dropped_choices(builder, context, routed));

@@ -1,4 +1,4 @@
-// Every expert sees every token, and the weights do the choosing: the reference that the other strategies are held to.
+// Every expert computes every token, and the weights select among the results: the reference that the other strategies are tested against.
 // Shape suffixes: B rows, S length, M embedding, E experts, F width.
 #include "nn/mlp.h"
 #include "nn/moe/moe.h"
@@ -15,7 +15,8 @@ MoeResult dense_moe(Builder& builder, const Context& context, Tensor x_BSM, Scor
   const config::ModelShape& model = context.model;
   scores = constrain_scores(context, scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
   const Routed routed = route(builder, context, scores);
-  // An expert's inputs are weighted where its input projections are: they have no bias.
+  // If an expert's inputs are weighted, the results of its input projections are weighted instead, which is the same because these have no
+  // bias.
   const bool weighs_inputs = model.moe.weighs_inputs;
   const Tensor factors_BSE = weighs_inputs ? spread(builder, context, routed) : Tensor{};
   const Routed alike{weighs_inputs ? graph::fill(builder, 1, routed.weights.shape(), routed.weights.dtype()) : routed.weights, routed.ids};

@@ -11,14 +11,15 @@ Tensor index_of(Builder& builder, const Placement& place) {
   return place.experts.members > 1 ? graph::device_index(builder, place.experts) : Tensor{};
 }
 
-// Room for rows, by the reference's bound: the even load of the devices that share the experts, times the factor.
+// Room for rows on a device, by the reference's bound: an even load of the devices that the experts are sharded over, times the factor; 0:
+// no limit.
 std::int64_t row_limit(const Placement& place, std::int64_t tokens) {
   if (place.moe.buffer_factor <= 0 || (!place.moe.ring && place.experts.members == 1)) return 0;
   const std::int64_t even = tokens * place.tokens.members / place.experts.members * place.moe.experts_per_token;
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(even) * place.moe.buffer_factor));
 }
 
-// One of a value for each choice rather than for each token.
+// The group for a value with one row per choice rather than per token.
 graph::GroupOf by_choice(graph::GroupOf group) {
   group.choices = 1;
   return group;
@@ -53,7 +54,7 @@ Dispatched ring(Builder& builder, const Placement& place, Tensor ids_TK, Tensor 
 Dispatched all_to_all(Builder& builder, const Placement& place, Tensor ids_TK, Tensor weights_TK) {
   const std::int64_t tokens = ids_TK.size(0);
   const std::int64_t choices = ids_TK.size(1);
-  graph::GroupOf own;  // only this device
+  graph::GroupOf own;  // a group of this device only
   own.choices = choices;
   const std::int64_t experts = place.experts_here * place.experts.members;
   const graph::SortedSlots slots = graph::sort_slots(ids_TK, {}, experts, 0);

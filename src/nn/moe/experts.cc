@@ -10,7 +10,7 @@ Experts experts(Builder& builder, const Context& context) {
   const std::int64_t count = context.model.moe.experts;
   const std::int64_t width = context.model.moe.mlp_dim;
   const std::int64_t emb = context.model.moe.input_dim;
-  // The expert dim counts as an input at initialisation.
+  // The expert dim counts as an input dim at initialisation.
   const auto in_kernel = [&](const char* name) {
     return parameter(builder, context, name, {count, emb, width},
                      {{labels::exp, labels::embed_moe, labels::mlp_moe}, moe_fan_in(context, count * width), Role::expert_kernel});
@@ -32,7 +32,7 @@ Experts experts(Builder& builder, const Context& context) {
 
 Tensor expert_gate(const Context& context, Tensor a, Tensor b) {
   if (context.model.block != config::Block::gpt_oss) return gate(context, a, b);
-  // gpt-oss: the gate is clamped from above, the other half on both sides; (b + 1) * a * sigmoid(1.702 a).
+  // gpt-oss clamps the gate from above and the other half on both sides: (b + 1) * a * sigmoid(1.702 a).
   const double limit = context.settings.real("mlp_activations_limit");
   if (limit > 0) {
     a = unary(graph::Unary::clamp, a, -1e30, limit);

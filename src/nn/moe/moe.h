@@ -10,25 +10,25 @@ namespace moesh::nn {
 struct MoeResult {
   Tensor out;           // [B, S, M]
   Tensor balance_loss;  // a scalar; absent when the model has none
-  Tensor load;          // [E + 1], tokens of each expert, and last how many of their choices were dropped; only in training
+  Tensor load;          // [E + 1]: tokens of each expert, then the number of dropped choices; only in training
 };
 
-// What the router reads, where that is not what the experts do, and the label of its kernel's input dim.
+// The router's input, if it differs from the experts' input, and the label of the input dim of its kernel.
 struct RouterInput {
   const char* label;
   Tensor x = {};
 };
 MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const RouterInput& router, const Tokens& tokens);
 
-// The strategies. Each is given what the others are: the tokens, the router's scores and the experts' weights.
+// The strategies. All have the same parameters: the tokens, the router's scores and the experts' weights.
 MoeResult dense_moe(Builder& builder, const Context& context, Tensor x, Scores scores, const Experts& experts);
 MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x, Scores scores, const Experts& experts);
 MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x, Scores scores, const Experts& experts);
 
-// What a strategy gives besides its output; `dropped` is a scalar, absent where nothing can be dropped.
+// The result of a strategy, given its output; `dropped` is a scalar, absent if nothing can be dropped.
 MoeResult result_of(Builder& builder, const Context& context, Tensor out, const Scores& scores, const Routed& routed, Tensor dropped);
 
-// Constrains the scores, once when both are one value.
+// Constrains the scores, only once if both are the same value.
 Scores constrain_scores(const Context& context, Scores scores, const Labels& labels);
 
 }  // namespace moesh::nn

@@ -17,7 +17,7 @@ Tensor score_function(const Context& context, Tensor logits) {
   return logits;
 }
 
-// Of each choice, as rows of a table.
+// The scale of each chosen expert, looked up like rows of a table.
 Tensor scale_of_chosen(Builder& builder, Tensor scale_E, Tensor ids_BSK) {
   const Tensor table_E1 = reshape(scale_E, {scale_E.size(0), 1});
   Shape rows = ids_BSK.shape();
@@ -110,7 +110,8 @@ Tensor expert_load(Builder& builder, const Context& context, const Routed& route
   return reduce(graph::Reduction::sum, choices(builder, context, routed), {0});
 }
 
-// For each row and expert the share of the tokens times the mean probability; their mean, times the experts squared.
+// The mean over rows and experts of the share of tokens times the mean probability, times the squared number of experts and the loss'
+// weight.
 Tensor balance_loss(Builder& builder, const Context& context, const Scores& scores, const Routed& routed) {
   const double weight = context.settings.real("load_balance_loss_weight");
   if (weight <= 0) return {};

@@ -6,12 +6,12 @@
 namespace moesh::nn {
 
 struct Scores {
-  Tensor choosing;   // [B, S, E]: what top-k looks at, after score function and bias
-  Tensor weighing;   // [B, S, E]: what the weights come from; the same value unless a bias only chooses
-  // Where experts are drawn at random, whatever the scores: the tokens' numbers [B, S], and the layer's key [2].
+  Tensor choosing;   // [B, S, E]: what top-k selects by, after score function and bias
+  Tensor weighing;   // [B, S, E]: what the weights come from; may be the same value
+  // Only if experts are drawn at random, regardless of the scores: the tokens' numbers [B, S], and the layer's key [2].
   Tensor numbers = {};
   Tensor draw_key = {};
-  Tensor expert_scale = {};  // [E]: what the weights for each are multiplied with; absent where they are not
+  Tensor expert_scale = {};  // [E]: factors of the experts' weights; absent if there are none
 };
 
 struct Routed {
@@ -19,23 +19,23 @@ struct Routed {
   Tensor ids;      // [B, S, K]
 };
 
-// `label`: of the router kernel's input dim.
+// `label`: of the input dim of the router's kernel.
 Scores router_scores(Builder& builder, const Context& context, Tensor x, const char* label, const Tokens& tokens);
 
-// What a learned scale of each expert multiplies the weights for it with.
+// The learned scale of each expert, which multiplies the weights for it.
 Tensor expert_scale(Builder& builder, const Context& context);
 
 graph::TopKOf routing_of(const Context& context);
 Routed route(Builder& builder, const Context& context, const Scores& scores);
 
-// The weights laid out over all experts, [B, S, E]; zero where a token does not go.
+// The weights laid out over all experts, [B, S, E]; zero for experts that a token does not go to.
 Tensor spread(Builder& builder, const Context& context, const Routed& routed);
 
 // How many tokens of each row chose each expert, [B, E]; of all rows, [E].
 Tensor choices(Builder& builder, const Context& context, const Routed& routed);
 Tensor expert_load(Builder& builder, const Context& context, const Routed& routed);
 
-// Nothing when the model has no such loss.
+// Absent if the model has no such loss.
 Tensor balance_loss(Builder& builder, const Context& context, const Scores& scores, const Routed& routed);
 
 }  // namespace moesh::nn

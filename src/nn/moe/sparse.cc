@@ -1,5 +1,5 @@
-// Experts that work on the rows of their own tokens only, in a region: tokens are dispatched, the experts here multiply them in
-// groups, and the results are combined. Chunks of the tokens pass one after the other.
+// Experts that compute only the rows of their own tokens, in a region: tokens are dispatched, the experts here multiply them by grouped
+// GEMMs, and the results are combined. Chunks of the tokens go through this one after another.
 // Shape suffixes: B rows, S length, M embedding, T tokens here, K experts a token, R rows sorted by expert, E experts, F width.
 #include <algorithm>
 
@@ -21,7 +21,7 @@ graph::ConstraintOf peeled(Labels labels, std::vector<std::string> axes) {
   return {std::move(labels), false, std::move(axes), {}, false};
 }
 
-// The axes that share out the experts, and those that share out the width of each.
+// The axes that shard the experts, and those that shard the width of each expert.
 struct ExpertAxes {
   AxisList experts;
   AxisList width;
@@ -34,7 +34,7 @@ RegionOperand constrained(const Context& context, const std::string& name, Tenso
 // The axes of `a` that are also in `b`, in a's order.
 AxisList shared_axes(const AxisList& a, const AxisList& b) { return graph::axes_beyond(a, graph::axes_beyond(a, b)); }
 
-// How the tokens and the experts' weights enter.
+// The layouts in which the tokens and the experts' weights enter the region.
 struct Entrance {
   graph::ConstraintOf tokens, in_kernels, out_kernel;
 };
@@ -44,10 +44,10 @@ double shard_bytes(const Context& context, Tensor tensor, const graph::Constrain
                              size_of(tensor.dtype()));
 }
 
-// The parts of an expert's width can only be added up by devices that have the same tokens. So an axis that the rules give to
-// both is taken off one of them: off the tokens, which are then gathered, and their results scattered as sums; or off the
-// width, whose weights are then gathered. Going back costs as much again either way, and either way a device gets what the
-// others of its group have: the smaller shard decides.
+// Results for parts of an expert's width can only be summed by devices that have the same tokens. So an axis that the rules give to both
+// tokens and width is taken off one of them: off the tokens, which are then all-gathered and their results reduce-scattered, or off the
+// width, whose weights are then all-gathered. The backward pass costs as much again either way, and either way a device receives what the
+// others of its group have, so the smaller shard decides.
 void give_each_axis_to_tokens_or_width(const Context& context, Entrance& entrance, Tensor x_BSM, const Experts& e) {
   const AxisList token_axes = sharding::distinct_axes(context.spec_of(entrance.tokens));
   std::vector<std::string> shared;
@@ -67,7 +67,7 @@ void give_each_axis_to_tokens_or_width(const Context& context, Entrance& entranc
   }
 }
 
-// Weights enter whole but for the experts' own axis and tensor parallelism: what fsdp shards is gathered before.
+// Weights enter whole except for the expert axis and tensor parallelism: dims that fsdp shards are gathered beforehand.
 Entrance entrance_of(const Context& context, const Labels& token_labels, Tensor x_BSM, const Experts& e) {
   Entrance entrance{peeled(token_labels, {}), peeled({labels::exp, labels::none, labels::mlp_no_fsdp}, {"fsdp"}),
                     peeled({labels::exp, labels::mlp_no_fsdp, labels::none}, {"fsdp"})};
@@ -82,7 +82,7 @@ ExpertAxes add_weights(const Context& context, const Entrance& entrance, std::ve
   operands.push_back(constrained(context, "w1_kernel", e.wi_1, entrance.in_kernels));
   operands.push_back(constrained(context, "wo_kernel", e.wo, entrance.out_kernel));
   if (!e.wo_bias) return axes;
-  // Whatever the rules say of biases, here they lie as what they are added to.
+  // Whatever the rules say about biases, here they are laid out like the values that they are added to.
   const auto bias = [&](const char* name, Tensor tensor, const char* label, const AxisList& width) {
     operands.push_back({constrain(name, tensor, {labels::exp, label}), Spec{{axes.experts, width}, {}}});
   };
@@ -108,7 +108,7 @@ Tensor multiply_grouped(const std::string& name, Tensor rows, Tensor weights, Te
   return bias ? rows.builder->add_one(graph::Op::grouped_bias, name, {out, bias, sizes}, {}, shape, rows.dtype()) : out;
 }
 
-// The experts here on their rows. With several parts of the width, one is multiplied while the next is fetched.
+// Applies the experts here to their rows. If the width is split into parts, one part is multiplied while the next is fetched.
 Tensor run_experts(const Context& context, const Dispatched& dispatched, Tensor x_TM, const Experts& e) {
   const std::int64_t parts = context.model.moe.width_chunks;
   const std::int64_t part = x_TM.size(1) / parts;
@@ -143,7 +143,7 @@ void check_chunks(const Context& context, const std::string& path, std::int64_t 
 }  // namespace
 
 MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Scores scores, const Experts& e) {
-  // A lone row cannot be shared out over the expert axis, so it is whole on all its devices.
+  // A single row cannot be sharded over the expert axis, so all devices of the axis have it whole.
   const char* batch = context.rows > 1 ? labels::activation_batch : "decode_batch_moe";
   const Labels token_labels{batch, labels::activation_norm_length, labels::none};
   const Entrance entrance = entrance_of(context, token_labels, x_BSM, e);
@@ -161,7 +161,7 @@ MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Sco
   const AxisList token_axes = shared_axes(axes.experts, sharding::distinct_axes(tokens));
   const Placement place{graph::group_of(axes.experts, mesh), graph::group_of(token_axes, mesh),
                         sharding::shard_shape({moe.experts}, {{axes.experts}, {}}, mesh)[0], moe};
-  // Devices with the same tokens and other experts, or other parts of an expert's width, each add to the result.
+  // Devices with the same tokens but different experts, or different parts of an expert's width, have partial sums of the result.
   AxisList partial = graph::axes_beyond(axes.experts, token_axes);
   partial.insert(partial.end(), axes.width.begin(), axes.width.end());
   std::sort(partial.begin(), partial.end());

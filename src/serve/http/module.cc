@@ -1,4 +1,4 @@
-// HTTP by cpp-httplib: it reads requests and writes answers; connections, their threads and their limits are ours.
+// The HTTP module: cpp-httplib parses requests and writes answers; this file manages connections, their threads and their limits.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -19,7 +19,7 @@
 namespace moesh::serve {
 namespace {
 
-// A connection as the library reads and writes it. It is told another descriptor, as it does not take one above 1,023.
+// A connection as the library reads and writes it. The library sees descriptor 0, since it does not accept descriptors above 1,023.
 class Stream final : public httplib::Stream {
  public:
   explicit Stream(Socket& socket) : socket_(socket) {}
@@ -36,18 +36,18 @@ class Stream final : public httplib::Stream {
   Socket& socket_;
 };
 
-// What the library hands from the head of a request to its handler.
+// Names of the parameters in which `prepare` hands the path and content type of a request to its handler.
 constexpr const char *kPath = "path", *kType = "type";
 
-constexpr const char* kOldVersion = "HTTP/1.0";  // which knows no answers in pieces
+constexpr const char* kOldVersion = "HTTP/1.0";  // does not support chunked answers
 
 void set(httplib::Headers& headers, const char* name, const char* value) {
   headers.erase(name);
   headers.emplace(name, value);
 }
 
-// Once its head is read. One handler answers all paths, so that none is matched to a pattern; of a body the content alone is of interest;
-// answers are neither compressed nor cut.
+// Called after the head of a request is read. One handler answers all paths, so no path is matched against patterns. Bodies are not parsed
+// by their content type, and answers are neither compressed nor cut to ranges.
 void prepare(httplib::Request& request, Socket& socket) {
   socket.end_head();
   request.params = {{kPath, request.path}, {kType, request.get_header_value("Content-Type")}};
@@ -58,7 +58,7 @@ void prepare(httplib::Request& request, Socket& socket) {
   const bool has_length = request.has_header("Content-Length"), is_chunked = request.has_header("Transfer-Encoding");
   const bool takes_body = request.method == "POST" || request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE";
   if (takes_body && !has_length && !is_chunked) request.headers.emplace("Content-Length", "0");
-  // Where it is not certain where the body or the answer ends, or nobody reads a body, nothing may follow on this connection.
+  // The connection closes after this request if the end of the body or of the answer is ambiguous, or if nothing reads the body.
   const bool is_uncertain = (has_length && is_chunked) || (!takes_body && (has_length || is_chunked));
   if (is_uncertain || request.version == kOldVersion) set(request.headers, "Connection", "close");
 }
@@ -67,7 +67,7 @@ class Http final : public HttpServer, private httplib::Server {
  public:
   Http(int descriptor, int port, const HttpLimits& limits, HttpHandler& handler)
       : limits_(limits), handler_(handler), descriptor_(descriptor), port_(port), pool_(limits.connections) {
-    svr_sock_ = descriptor_;  // or the library takes itself for stopped
+    svr_sock_ = descriptor_;  // without it the library considers itself stopped
     const auto without_body = [this](const httplib::Request& request, httplib::Response& response) {
       answer(request, response, {}, HttpRequest::Body::whole);
     };
@@ -103,7 +103,7 @@ class Http final : public HttpServer, private httplib::Server {
   }
 
  private:
-  // What goes on for long, such as too many open files, does not stop the server.
+  // Errors that may last, such as too many open files, do not stop the server: it waits a little and tries again.
   void accept_all() {
     while (!is_ending_) {
       const int connection = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -124,7 +124,7 @@ class Http final : public HttpServer, private httplib::Server {
       while (!closes && !socket.is_given_up() && socket.begin_request()) {
         if (!process_request(stream, false, closes, [&](httplib::Request& request) { prepare(request, closes, socket); })) break;
       }
-    } catch (...) {  // of memory, or an answer that was cut off: the connection ends
+    } catch (...) {  // out of memory, or an answer that was cut off: the connection ends
     }
   }
 
@@ -133,7 +133,7 @@ class Http final : public HttpServer, private httplib::Server {
     closes = closes || request.get_header_value("Connection") == "close";
   }
 
-  // What is longer is read and forgotten, or the client would not hear the answer.
+  // A body over the limit is read to its end and discarded; otherwise the client would not receive the answer.
   HttpRequest::Body read_body(const httplib::ContentReader& reader, std::string& body) const {
     const auto most = static_cast<std::size_t>(limits_.body_bytes);
     bool is_too_long = false;
@@ -172,7 +172,7 @@ class Http final : public HttpServer, private httplib::Server {
     else response.set_chunked_content_provider(answer.content_type, std::move(pieces));
   }
 
-  // A socket among those that are open, while it lives.
+  // Keeps a socket in `open_` during its lifetime.
   struct Registered {
     Registered(Http& of, const Socket& socket_) : http(of), socket(socket_) {
       const std::lock_guard lock(http.mutex_);

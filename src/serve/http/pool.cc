@@ -18,7 +18,7 @@ bool Pool::run(std::function<void()> work) {
   return true;
 }
 
-// A system that is short of threads leaves it at those that are there.
+// If the system cannot create another thread, the pool keeps to those that it has.
 bool Pool::add_thread() {
   if (static_cast<std::int64_t>(threads_.size()) >= most_) return false;
   try {

@@ -1,4 +1,4 @@
-// Threads that are made as work comes, up to a number, and kept.
+// A thread pool whose threads are created as work comes, up to a limit, and kept.
 #pragma once
 
 #include <condition_variable>
@@ -17,9 +17,9 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Waits until a thread is free. The work may be left undone where the pool stops meanwhile: false.
+  // Waits until a thread is free and hands it the work. Returns false, with the work left undone, if the pool stops meanwhile.
   bool run(std::function<void()> work);
-  // Ends when what runs has ended.
+  // Returns after all running work has ended.
   void stop();
   std::int64_t busy() const;
 
@@ -30,7 +30,7 @@ class Pool {
   const std::int64_t most_;
   mutable std::mutex mutex_;
   std::condition_variable given_, taken_;
-  std::function<void()> work_;  // that no thread has taken yet
+  std::function<void()> work_;  // work that no thread has taken yet
   std::vector<std::thread> threads_;
   std::int64_t busy_ = 0;
   bool is_stopping_ = false;

@@ -13,12 +13,12 @@
 namespace moesh::serve {
 namespace {
 
-constexpr std::size_t kReceived = 16 << 10;  // bytes at a time
-constexpr long kGlance = 100;            // milliseconds between looks at whether the server ends
-constexpr long kLongest = 1'000'000;     // milliseconds
-constexpr double kGentleSeconds = 1;     // for what a client still sends
-constexpr double kSecondsAtTheEnd = 1;   // for what is still written when the server ends
-constexpr int kBacklog = 4096;           // connections that wait to be accepted
+constexpr std::size_t kReceived = 16 << 10;  // bytes received at a time
+constexpr long kGlance = 100;            // milliseconds after which a writer checks whether the server is ending
+constexpr long kLongest = 1'000'000;     // milliseconds that a poll lasts at most
+constexpr double kGentleSeconds = 1;     // for discarding what a client still sends
+constexpr double kSecondsAtTheEnd = 1;   // that a wait may still last when the server is ending
+constexpr int kBacklog = 4096;           // connections that may wait to be accepted
 
 Clock::time_point in(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -37,7 +37,7 @@ Socket::~Socket() {
   ::close(descriptor_);
 }
 
-// Whoever reads is woken when the server ends; whoever writes looks now and then.
+// A reader is woken when the server ends (see close_reading); a writer checks at intervals.
 bool Socket::wait(short events, Clock::time_point until) const {
   while (true) {
     if (is_ending_) until = std::min(until, in(kSecondsAtTheEnd));

@@ -1,4 +1,4 @@
-// Processes that MPI has started, and an end that sends through it.
+// Processes that MPI has started, and an endpoint that sends through MPI.
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -16,10 +16,10 @@
 namespace moesh::transport {
 namespace {
 
-// Messages go in units, so that their number fits what MPI counts by.
+// Messages are sent in units of kUnit bytes, so that the number of units fits into MPI's int.
 constexpr std::int64_t kUnit = 64;
 enum Tag : int { kData = 1, kWords = 2, kEnd = 3 };
-constexpr double kToldBy = 10;  // seconds in which the first process tells what ends all
+constexpr double kToldBy = 10;  // seconds that the first process has to report why the run ends
 
 struct Header {
   Place place;
@@ -110,7 +110,7 @@ class Mpi final : public Processes, public Endpoint {
       if (to != self_)
         MPI_Isend(words.data(), static_cast<int>(words.size()), MPI_BYTE, to, kEnd, world_, &requests[static_cast<std::size_t>(to)]);
     }
-    // The first process ends all; another one gives it the time to tell why.
+    // The first process ends the run; any other one gives it time to report why.
     const auto begin = Clock::now();
     int is_sent = 0;
     while (seconds_since(begin) < (self_ == 0 ? 0.5 : kToldBy)) {
@@ -147,7 +147,7 @@ class Mpi final : public Processes, public Endpoint {
     return words_ ? words_(place) : fmt::format("run {}, instruction {}", place.run, place.instruction);
   }
 
-  // Another process that ends all is heard wherever this one waits.
+  // Another process that ends the run is noticed wherever this one waits.
   void look_for_end() {
     int is_there = 0;
     MPI_Status status;
@@ -162,7 +162,7 @@ class Mpi final : public Processes, public Endpoint {
     throw EndedByOther(static_cast<int>(code.value_or(1)), text.substr(colon + 1));
   }
 
-  // Until it is so, unless another process ends all, or that one is given up.
+  // Waits until it is so, unless another process ends the run, or `other` does not answer in time.
   template <typename Waits>
   void wait_until(int other, const auto& is_so, const Waits& waits) {
     const auto begin = Clock::now();
@@ -179,7 +179,7 @@ class Mpi final : public Processes, public Endpoint {
     }
   }
 
-  // A process may stop in the midst of a message, too.
+  // Receives a message. Every wait has an end, since a process may also stop in the middle of a message.
   template <typename Waits>
   void take(int from, Tag tag, std::vector<std::byte>& message, const Waits& waits) {
     MPI_Message handle;
@@ -216,7 +216,7 @@ class Mpi final : public Processes, public Endpoint {
     std::memcpy(&bytes, message.data(), sizeof bytes);
     return {reinterpret_cast<const char*>(message.data() + kUnit), static_cast<std::size_t>(bytes)};
   }
-  // "3:abc4:..." : what stands first, which is taken away.
+  // Removes the first text of "3:abc4:..." and returns it.
   static std::string cut_first(std::string& joined) {
     const std::size_t colon = joined.find(':');
     const auto size = static_cast<std::size_t>(parse_integer(joined.substr(0, colon)).value_or(0));
@@ -231,8 +231,8 @@ class Mpi final : public Processes, public Endpoint {
   int self_ = 0, count_ = 1;
   Place place_;
   std::function<std::string(const Place&)> words_;
-  std::vector<std::deque<Outgoing>> outgoing_;     // to each
-  std::vector<std::vector<std::byte>> incoming_;   // from each
+  std::vector<std::deque<Outgoing>> outgoing_;     // to each process
+  std::vector<std::vector<std::byte>> incoming_;   // from each process
   std::deque<Outgoing> said_;
 };
 

@@ -13,7 +13,7 @@ struct Sizes {
   std::int64_t rows = 2, queries = 70, heads = 4, key_heads = 2, dim = 16, value_dim = 12;
 };
 
-// Packed rows: positions begin anew with each segment, and segment 0 pads the end.
+// Positions and segments of packed rows: positions restart with each segment, and segment 0 is the padding at the end.
 Tensors tokens_of(std::int64_t rows, std::int64_t length) {
   Tensor positions(DType::int32, {rows, length}), segments(DType::int32, {rows, length});
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -66,7 +66,7 @@ TEST(Attention, IsThePlainOne) {
 TEST(Attention, GradientsAreThePlainOnes) {
   for (const AttentionOf& of : kinds()) {
     for (const bool sinks : {false, true}) {
-      // Gradients of probabilities cancel, so bfloat16's rounding of scores weighs more.
+      // Gradients of probabilities cancel, so rounding to bfloat16 weighs more and the tolerance is wider.
       for (const DType dtype : floating_types()) {
         hold_to_plain(gradient_of(call_of(dtype, {}, of, sinks)), dtype == DType::bfloat16 ? 0.02 : 0);
       }
@@ -82,7 +82,7 @@ TEST(Attention, OfWideHeadsAndItsGradientsAreThePlainOnes) {
   }
 }
 
-// Keys that a cache holds are read where they lie; it holds few that lie a power of two apart.
+// Keys are read in place if a cache holds them; of keys that lie a power of two apart, as here, it holds few.
 TEST(Attention, OfManyHeadsAndItsGradientsAreThePlainOnes) {
   const Sizes sizes{.rows = 1, .queries = 240, .heads = 64, .key_heads = 64, .dim = 32, .value_dim = 32};
   for (const DType dtype : floating_types()) {
@@ -123,7 +123,7 @@ TEST(Attention, GradientsAreItsSlopes) {
   }
 }
 
-// How many results are those of the same numbers in float32, but for their own rounding.
+// The share of bfloat16 results that equal the float32 results of the same numbers, rounded to bfloat16.
 double share_of_exact(const AttentionOf& of) {
   const Call call = call_of(DType::bfloat16, {}, of, true);
   Call exact = call_of(DType::float32, {}, of, true);
@@ -141,14 +141,15 @@ double share_of_exact(const AttentionOf& of) {
   return same / static_cast<double>(elements(made.shape));
 }
 
-// Its exponentials are, and nothing before them.
+// Unless float32_softmax is set, exponentials are rounded to bfloat16, and nothing before them.
 TEST(Attention, IsRoundedInBfloat16WhereItIsNotAskedToBeFloat32) {
   const double rounded = share_of_exact({.score_scale = 0.1}), wide = share_of_exact({.score_scale = 0.1, .float32_softmax = true});
   EXPECT_LT(rounded, wide - 0.01);
   EXPECT_GT(wide, 0.99);
 }
 
-// Keys of all positions, queries of some, in an order of their own: as context parallelism has them.
+// Context parallelism: a device has the keys of all positions but only some of the queries, in any order. These have the same bits as in
+// attention over all queries.
 TEST(Attention, OfAShareOfTheQueriesIsThatShareOfAll) {
   const Sizes s{1, 600, 2, 1, 8, 8};
   for (const bool sinks : {false, true}) {
@@ -179,8 +180,8 @@ TEST(Attention, OfAShareOfTheQueriesIsThatShareOfAll) {
   }
 }
 
-// One query a row, of a place of its own among keys of two blocks, as a step of decoding has it: of few heads that share one of keys, and
-// of more.
+// A decode step: one query per row, at a position of its own among keys of two blocks. The number of query heads that share a key head
+// varies from few to more.
 TEST(Attention, OfAStepIsThePlainOne) {
   for (const std::int64_t sharing : {1, 2, 5, 8, 9}) {
     const Sizes s{3, 300, 2 * sharing, 2, 24, 20};

@@ -14,7 +14,7 @@ TEST(Caches, HalfOfTheSecondOneHoldsRowsThatLieSideBySide) {
   for (const std::int64_t bytes : {64, 256, 2048}) EXPECT_EQ(rows_that_stay(bytes, bytes), second_cache_bytes() / 2 / bytes) << bytes;
 }
 
-// Sixteen places for each line of a row, and half of them.
+// Rows that lie a whole number of ways apart share the cache's sets. A set has 16 places, and half of them are counted.
 TEST(Caches, TheSecondOneHoldsFewRowsThatLieAPowerOfTwoApart) {
   const std::int64_t way = second_cache_bytes() / 16;
   EXPECT_EQ(rows_that_stay(512, way), 8);

@@ -27,7 +27,7 @@ double spread_of(const std::vector<float>& numbers) {
   return std::sqrt(squares / static_cast<double>(numbers.size()));
 }
 
-// Of the paper's own implementation.
+// Expected values come from the paper's own implementation.
 TEST(Threefry, GivesThePublishedNumbers) {
   EXPECT_EQ(threefry({0, 0}, {0, 0}), (std::array<std::uint32_t, 2>{0x6b200159u, 0x99ba4efeu}));
   EXPECT_EQ(threefry({~0u, ~0u}, {~0u, ~0u}), (std::array<std::uint32_t, 2>{0x1cb996fcu, 0xbb002be7u}));
@@ -55,7 +55,7 @@ TEST(NormalDraws, HaveTheirSpread) {
 }
 
 TEST(NormalDraws, AreTheSameWithAllInstructionsAndInAnyPieces) {
-  constexpr std::uint64_t kFirst = (std::uint64_t{1} << 32) - 500;  // the counter's second word begins in it
+  constexpr std::uint64_t kFirst = (std::uint64_t{1} << 32) - 500;  // the counter's second word changes within the range
   const std::vector<float> whole = drawn(NormalDraws(), kFirst, 1000);
   EXPECT_FALSE(std::any_of(whole.begin(), whole.end(), [](float number) { return !std::isfinite(number); }));
   for (const cpu::Isa isa : isas_here()) {

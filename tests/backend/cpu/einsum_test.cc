@@ -15,7 +15,7 @@ struct Case {
   Shape a, b, out;
 };
 
-// All shapes the models ask for: projections, experts, attention, the router, and their gradients.
+// All equations that the models use: projections, experts, attention, the router, and their gradients.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all{
       {"bsm,mh->bsh", {2, 5, 33}, {33, 40}, {2, 5, 40}},
@@ -47,13 +47,14 @@ TEST(Einsum, IsThePlainSumOnEveryEquation) {
       SCOPED_TRACE(c.equation);
       Call call = product(dtype, c.equation, c.a, c.b, c.out);
       hold_to_plain(call);
-      call.operands.push_back(noise(dtype, c.out, 3));  // which the product is added to
+      call.operands.push_back(noise(dtype, c.out, 3));  // the product is added to this operand
       hold_to_plain(call);
     }
   }
 }
 
-// Deeper than a round: partial results wait. Wider than what is packed at once. More rows than a strip.
+// Covers depths of several chunks, whose partial sums wait for the next one, more columns than are packed at once, and more rows than one
+// task has. float32 sums of thousands of terms need a wider tolerance than sums of some hundred.
 TEST(Einsum, IsThePlainSumWhenItIsDeepOrTall) {
   hold_to_plain(product(DType::float32, "am,mb->ab", {9, 9000}, {9000, 40}, {9, 40}), 3e-5);
   hold_to_plain(product(DType::float32, "ma,mb->ab", {4500, 5}, {4500, 33}, {5, 33}), 3e-5);
@@ -62,7 +63,7 @@ TEST(Einsum, IsThePlainSumWhenItIsDeepOrTall) {
   hold_to_plain(product(DType::bfloat16, "am,mb->ab", {3, 5000}, {5000, 600}, {3, 600}));
 }
 
-// Blocks, panels, tiles and chunks of all instructions begin and end somewhere here, and operands lie in every way.
+// These sizes cover the edges of blocks, panels, tiles and chunks of all instruction sets; operands come in all four layouts.
 TEST(Einsum, IsThePlainSumAtEveryEdge) {
   const std::int64_t depths[] = {1, 2, 31, 32, 33, 64, 255, 256, 257, 300, 512, 513, 1024, 1025};
   std::size_t turn = 0;
@@ -115,7 +116,7 @@ TEST(Einsum, GivesARowTheSameBitsHoweverManyStandBesideIt) {
   }
 }
 
-// Few rows read the other operand in strips; of one that no cache holds some more rows do.
+// Products of few rows read the other operand in strips. If no cache holds that operand, the limit is somewhat higher.
 TEST(Einsum, GivesARowTheSameBitsHoweverManyReadALargeMatrix) {
   constexpr std::int64_t kDepth = 1030, kColumns = 4130, kMany = 50;
   for (const cpu::Isa isa : isas_here()) {
@@ -133,7 +134,7 @@ TEST(Einsum, GivesARowTheSameBitsHoweverManyReadALargeMatrix) {
   }
 }
 
-// So small that products have no whole mantissa: some instructions take them for zeros.
+// Numbers so small that their products are subnormal: some instructions treat these as zeros.
 TEST(Einsum, GivesARowOfSmallNumbersTheSameBits) {
   for (const cpu::Isa isa : isas_here()) {
     const With with(isa);
@@ -152,7 +153,7 @@ TEST(Einsum, GivesARowOfSmallNumbersTheSameBits) {
   }
 }
 
-// Threads share the depth of products with few rows and columns; one thread goes through it alone.
+// Several threads may divide the depth of a product of one row and few columns among them; a single thread goes through it alone.
 TEST(Einsum, GivesTheSameBitsHoweverManyThreadsShareTheDepth) {
   for (const cpu::Isa isa : isas_here()) {
     const With with(isa);
@@ -210,7 +211,7 @@ TEST(Einsum, GivesARowTheSameBitsWhereverTasksPartTheRows) {
   }
 }
 
-// to[j][i] = from[i][j].
+// The transposed matrix: to[j][i] = from[i][j].
 Tensor turned(const Tensor& from) {
   Tensor made(from.dtype, {from.shape[1], from.shape[0]});
   const auto element = static_cast<std::size_t>(size_of(from.dtype));
@@ -223,7 +224,7 @@ Tensor turned(const Tensor& from) {
   return made;
 }
 
-// Rows that have to be turned may be kept for all columns, in several bands of them and chunks of the depth.
+// Rows that must be transposed may be kept for all columns, in several bands of rows and chunks of the depth.
 TEST(Einsum, GivesTheSameBitsHoweverItsOperandsLie) {
   struct Size {
     std::int64_t rows, columns, depth;
@@ -259,7 +260,7 @@ TEST(Einsum, GivesAnElementTheSameBitsInAnyPlaceOfABatch) {
   EXPECT_EQ(0, std::memcmp(one[0].bytes.data(), all[0].bytes.data() + 2 * one[0].bytes.size(), one[0].bytes.size()));
 }
 
-// Large results may be written another way.
+// Large results may be written with non-temporal stores.
 TEST(Einsum, GivesARowTheSameBitsInALargeResult) {
   constexpr std::int64_t kRows = 2112, kSome = 40, kColumns = 2048;
   for (const cpu::Isa isa : isas_here()) {
@@ -284,7 +285,7 @@ TEST(Einsum, OfBfloat16MayHaveAFloat32Result) {
                   call.attributes,
                   {converted(call.operands[0], DType::float32), converted(call.operands[1], DType::float32)},
                   call.results};
-  expect_near(run(call)[0], run(wide)[0], 1e-6);  // instructions for bfloat16 add in another order
+  expect_near(run(call)[0], run(wide)[0], 1e-6);  // bfloat16 instructions accumulate in another order
 }
 
 }  // namespace

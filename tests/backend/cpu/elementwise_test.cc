@@ -18,7 +18,7 @@ const std::vector<graph::UnaryOf>& functions() {
   return all;
 }
 
-// Roots are of positive numbers.
+// Square roots are taken of positive numbers.
 double low_of(const graph::UnaryOf& of) { return of.function == Unary::rsqrt || of.function == Unary::sqrt ? 0.25 : -3; }
 
 TEST(Elementwise, FunctionsAreThePlainOnes) {
@@ -45,7 +45,7 @@ TEST(Elementwise, GradientsOfFunctionsAreTheirSlopes) {
   }
 }
 
-// Of jax.nn.gelu, jax.nn.silu and jax.nn.sigmoid in float32.
+// Expected values come from jax.nn.gelu, jax.nn.silu and jax.nn.sigmoid in float32.
 TEST(Elementwise, FunctionsGiveTheNumbersOfJax) {
   const Tensor x = values(DType::float32, {4}, {-2, -0.5, 0.75, 3});
   const auto expect = [&](Unary function, const std::vector<double>& wanted) {
@@ -64,7 +64,7 @@ TEST(Elementwise, ClampPassesItsEndsAndTheirGradient) {
   EXPECT_EQ(run({Op::unary_grad, of, {x, dy}, {x}})[0].bytes, values(DType::float32, {4}, {3, 3, 0, 0}).bytes);
 }
 
-// Chains of each kind of step, in one type and with casts.
+// Chains with every kind of step, in one type and with casts.
 std::vector<graph::ChainOf> chains(DType dtype) {
   using graph::ChainStep;
   using Kind = ChainStep::Kind;
@@ -125,7 +125,7 @@ TEST(Elementwise, AChainIsWhatItsStepsAreOneByOne) {
   }
 }
 
-// More operands and steps than any pass makes, of which the last step takes few.
+// A chain with more operands and steps than any pass creates. All steps read the first two operands, so the result is their sum.
 TEST(Elementwise, AChainMayBeLong) {
   for (const cpu::Isa isa : isas_here()) {
     const With with(isa);
@@ -153,7 +153,8 @@ TEST(Elementwise, ChainsAreThePlainOnes) {
   }
 }
 
-// So many that they are written past the caches, but for the last of them, and where a result does not begin with a cache line.
+// The result is large enough for non-temporal stores. The last elements do not use them, nor does a result that does not begin on a cache
+// line.
 TEST(Elementwise, ALargeCastIsThatOfItsParts) {
   constexpr std::int64_t kCount = 8 * 1024 * 1024 / 2 + 77, kPart = 1000003;
   const Tensor x = noise(DType::float32, {kCount}, 1);
@@ -177,7 +178,7 @@ TEST(Elementwise, ALargeCastIsThatOfItsParts) {
   }
 }
 
-// Far from zero too, and at what is no number.
+// Silu and its gradient are also right far from zero, and silu at NaN and infinity.
 TEST(Elementwise, SiluHasNoEnd) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   for (const cpu::Isa isa : isas_here()) {

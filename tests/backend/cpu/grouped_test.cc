@@ -6,7 +6,7 @@ namespace {
 using graph::GroupedMatmulOf;
 using graph::GroupedOuterOf;
 
-// Seven experts, one of them without a row; `R` rows and three more that belong to no one.
+// Seven experts, one of them without rows; kRows rows, and kSpare more that belong to no expert.
 const std::vector<double> kSizes{3, 40, 0, 1, 170, 14, 2};
 constexpr std::int64_t kRows = 230;
 constexpr std::int64_t kSpare = 3;
@@ -35,11 +35,12 @@ TEST(Grouped, ProductsOfBfloat16MayHaveFloat32Results) {
     hold_to_plain(call);
     Call same = call;
     for (const std::size_t i : {0, 1}) same.operands[i] = converted(call.operands[i], wide);
-    expect_near(run(call)[0], run(same)[0], 1e-6);  // instructions for bfloat16 add in another order
+    expect_near(run(call)[0], run(same)[0], 1e-6);  // bfloat16 instructions accumulate in another order
   }
 }
 
-// Too deep, and too wide, for the packed weights of two experts to stand in one round.
+// Covers depths of several chunks: the depth of the weights, and the number of rows for the outer product. float32 sums of thousands of
+// terms need a wider tolerance than sums of some hundred.
 TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreDeepOrTall) {
   const Tensor few = values(DType::int32, {3}, {4, 0, 5});
   hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{false}, {noise(DType::float32, {9, 4500}, 1), noise(DType::float32, {3, 4500, 20}, 2), few}, {Tensor(DType::float32, {9, 20})}}, 3e-5);
@@ -52,7 +53,7 @@ TEST(Grouped, ARowsBitsDoNotDependOnTheOtherRows) {
   const Tensor weights = noise(DType::float32, {7, 300, 37}, 2);
   const Tensor all = run({Op::grouped_matmul, GroupedMatmulOf{}, {rows, weights, sizes()}, {Tensor(DType::float32, {230, 37})}})[0];
   Tensor row(DType::float32, {1, 300});
-  const std::size_t at = 100;  // of expert 4
+  const std::size_t at = 100;  // a row of expert 4
   std::memcpy(row.bytes.data(), rows.bytes.data() + at * row.bytes.size(), row.bytes.size());
   const Tensor alone = run({Op::grouped_matmul, GroupedMatmulOf{}, {row, weights, values(DType::int32, {7}, {0, 0, 0, 0, 1, 0, 0})}, {Tensor(DType::float32, {1, 37})}})[0];
   EXPECT_EQ(0, std::memcmp(alone.bytes.data(), all.bytes.data() + at * alone.bytes.size(), alone.bytes.size()));

@@ -1,4 +1,4 @@
-// Where a plan makes a result in the memory of an operand, the kernel gives the very bits that it gives elsewhere.
+// Kernels give the same bits whether a plan makes a result in place, in the memory of an operand, or in memory of its own.
 #include <functional>
 #include <set>
 
@@ -9,11 +9,11 @@
 namespace moesh::backend::test {
 namespace {
 
-constexpr std::int64_t kCount = 17001;  // several pieces, and more than one thread's
+constexpr std::int64_t kCount = 17001;  // several blocks, for more than one thread
 
 Tensor update_numbers(double applied) { return values(DType::float32, {graph::kUpdateNumbers}, {0.01, 3, 0.7, applied}); }
 
-// A call of each op, type and function, with and without an update that is applied.
+// Calls of every op that works in place, for each type and function; updates are both applied and left out.
 std::vector<Call> calls() {
   std::vector<Call> all;
   for (const DType dtype : floating_types()) {
@@ -33,7 +33,7 @@ std::vector<Call> calls() {
     product.binary = {graph::Binary::multiply};
     product.operands = {2, 1};
     all.push_back({Op::chain, graph::ChainOf{{silu, product}}, {x, y}, {x}});
-    // Each step's value is a result, and later steps read all operands.
+    // The value of every step is a result, and later steps still read all operands.
     graph::ChainStep sum = product, slope = product;
     sum.binary = {graph::Binary::subtract};
     sum.operands = {3, 0};
@@ -59,7 +59,7 @@ std::vector<Call> calls() {
       const Tensor bias = noise(dtype, {3, 8}, 6), load = draws({2, 3, 9}, 7, 40);
       all.push_back(
           {Op::balance_update, graph::BalanceOf{0.25, 1}, {bias, converted(load, DType::float32), numbers_of_step}, {bias}});
-      // So small that the numbers of the step could give way to the result.
+      // The parameter is as small as the numbers of the update, so that the result could take their memory.
       if (dtype == DType::float32)
         all.push_back({Op::sgd_update,
                        graph::SgdOf{0.1},
@@ -82,7 +82,7 @@ std::vector<Call> calls() {
     for (std::int64_t i = 0; i < rows.count(); ++i) rows.set(i, static_cast<double>((i + 1) % 2));
     all.push_back({Op::cache_write, {}, {cache, rows, values(DType::int32, {2, 4}, {7, 1, 0, 2, 3, 6, 5, 4})}, {cache}});
   }
-  // What takes one operand more is added to it.
+  // Ops with one more operand, to which the result is added.
   for (const DType dtype : floating_types()) {
     const Tensor rows = noise(dtype, {90, 300}, 17), sum = noise(dtype, {90, 70}, 18), sizes = values(DType::int32, {3}, {40, 0, 47});
     all.push_back({Op::einsum, graph::EinsumOf{"am,mb->ab"}, {rows, noise(dtype, {300, 70}, 19), sum}, {sum}});
@@ -99,12 +99,12 @@ std::vector<Call> calls() {
   return all;
 }
 
-// As the plan does: whether the result may be made where the operand lies.
+// The rule of plans: whether a result may be made in the memory of an operand.
 bool may_lie_there(const Call& call, std::size_t result, std::size_t operand) {
   return plan::may_lie_in(call.op, operand) && call.results[result].dtype == call.operands[operand].dtype && call.results[result].shape == call.operands[operand].shape;
 }
 
-// For each result where it lies: the number of an operand, or -1 for a place of its own.
+// For each result, the number of the operand whose memory it takes, or -1 for memory of its own.
 using Places = std::vector<int>;
 
 void for_each_placement(const Call& call, Places& places, const std::function<void(const Places&)>& act) {
@@ -158,7 +158,7 @@ TEST(InPlace, KernelsGiveTheirBitsWhereverAResultLies) {
   }
 }
 
-// All that plans rely on is tried above.
+// Every op that plans make in place is tried above.
 TEST(InPlace, IsTriedForEveryOpThatPlansMakeInPlace) {
   std::set<Op> tried, relied_on;
   for (const Call& call : calls()) tried.insert(call.op);

@@ -74,14 +74,14 @@ TEST(Simd, ExponentialsEndInZeroInfinityAndNaN) {
   EXPECT_TRUE(std::isfinite(cpu::exp_of(88.72f)));
 }
 
-// One above the other as attention and the loss have them: rows of one score each, above a base of 0.
+// Exponentials with a base of 0, in the layout of attention and the loss: all columns of a row have the same score. Returns one column.
 template <int kColumns, typename E>
 std::vector<E> exponentials(cpu::Isa isa, const std::vector<float>& scores, float& sum) {
   const auto rows = static_cast<std::int64_t>(scores.size());
   std::vector<float> all, base(kColumns, 0.0f), sums(kColumns, 0.0f);
   for (const float score : scores) all.insert(all.end(), kColumns, score);
   std::vector<E> made(all.size(), E(0.0f)), column;
-  // They are also kept, in blocks with room between them.
+  // The exponentials are also kept, in blocks with room between them.
   constexpr std::int64_t kTogether = 3, kStep = 5 * kColumns;
   struct alignas(64) Line { std::byte bytes[64]; };
   std::vector<Line> kept(static_cast<std::size_t>((rows / kTogether + 1) * kStep) * sizeof(E) / sizeof(Line) + 1);

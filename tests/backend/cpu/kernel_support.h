@@ -1,4 +1,4 @@
-// What tests of kernels need: tensors of any type, ops run on them, and gradients from differences.
+// Support for tests of kernels: tensors of any type, calls of ops on them, and gradients by finite differences.
 #pragma once
 
 #include <cstring>
@@ -88,14 +88,14 @@ inline Tensor converted(const Tensor& from, DType dtype) {
 struct Call {
   Op op;
   graph::Attributes attributes;
-  Tensors operands;  // of ops of a group: each operand of all devices
-  Tensors results;   // their types and shapes
+  Tensors operands;  // for collectives: for each operand, those of all devices, one after another
+  Tensors results;   // types and shapes of the results
   std::int64_t member = 0;
   std::int64_t members = 1;
-  std::vector<Shape> origins = {};  // of each operand and result, where they are shards
+  std::vector<Shape> origins = {};  // where the shard of each operand and result begins; empty if all are whole
 };
 
-// Results begin as rubbish: a kernel has to write every element.
+// Results start out as garbage, so a kernel must write every element.
 template <typename RunKernel>
 Tensors run_kernel(const RunKernel& kernel, const Call& call, int threads = 2) {
   Tensors results = call.results;
@@ -110,7 +110,7 @@ Tensors run_kernel(const RunKernel& kernel, const Call& call, int threads = 2) {
   return results;
 }
 
-// Collectives are the transport's.
+// Runs the fast kernel, or the transport's function if the op is a collective.
 inline Tensors run(const Call& call, int threads = 2) {
   const transport::RowCollective collective = transport::find_row_collective(call.op);
   if (collective == nullptr) return run_kernel(cpu::find_kernel(call.op), call, threads);
@@ -119,7 +119,7 @@ inline Tensors run(const Call& call, int threads = 2) {
 }
 inline Tensors run_plain(const Call& call) { return run_kernel(reference::find_kernel(call.op), call, 1); }
 
-// Largest difference, in units of the largest expected value.
+// Largest difference, relative to the largest expected value.
 inline double distance(const Tensor& actual, const Tensor& expected) {
   EXPECT_EQ(actual.shape, expected.shape);
   double largest = 0, difference = 0;
@@ -135,7 +135,8 @@ inline void expect_near(const Tensor& actual, const Tensor& expected, double tol
   EXPECT_LE(distance(actual, expected), tolerance) << what;
 }
 
-// float64 differs by order of summation alone; float32 too, over some hundred terms; bfloat16 has 8 bits.
+// float64 results differ only by the order of summation. So do float32 results, for sums of some hundred terms. bfloat16 has 8 bits of
+// precision.
 inline double tolerance_of(DType dtype) {
   return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 1e-5 : 0.01;
 }
@@ -145,7 +146,7 @@ inline const std::vector<DType>& floating_types() {
   return all;
 }
 
-// Sets MOESH_ISA while it lives.
+// Sets MOESH_ISA during its lifetime.
 class With {
  public:
   explicit With(cpu::Isa isa) { ::setenv("MOESH_ISA", std::string(cpu::name_of(isa)).c_str(), 1); }
@@ -154,7 +155,7 @@ class With {
   With& operator=(const With&) = delete;
 };
 
-// All that can run: tiles too, on a machine that lacks them.
+// All instruction sets that can run here, including AMX if it can be emulated.
 inline std::vector<cpu::Isa> isas_here() {
   emulate_tiles();
   std::vector<cpu::Isa> all;
@@ -162,13 +163,13 @@ inline std::vector<cpu::Isa> isas_here() {
   return all;
 }
 
-// Whether the kernel has matrix products in it: they add in another order on each kind of instructions.
+// Whether the kernel computes matrix products: each instruction set accumulates them in another order.
 inline bool has_products(Op op) {
   return op == Op::einsum || op == Op::attention || op == Op::attention_grad || op == Op::grouped_matmul || op == Op::grouped_outer ||
          op == Op::vocab_loss;
 }
 
-// Whether there is a silu in it: AVX-512 has instructions of its own for its exponential.
+// Whether the op computes a silu: on AVX-512, its exponential has code of its own.
 inline bool has_silu(const graph::Attributes& attributes) {
   if (const auto* of = std::get_if<graph::UnaryOf>(&attributes)) return of->function == graph::Unary::silu;
   const auto* chain = std::get_if<graph::ChainOf>(&attributes);
@@ -179,8 +180,9 @@ inline bool has_silu(const graph::Attributes& attributes) {
   return chain != nullptr && std::any_of(chain->steps.begin(), chain->steps.end(), is_silu);
 }
 
-// Holds the fast kernel to the plain one on all instructions that can run, and to its own bits: on 1, 2 and 3 threads, and on all
-// instructions where it has neither products nor a silu.
+// Compares the fast kernel with the plain one on all instruction sets that can run. Its bits must not depend on the number of threads, nor
+// on the instruction set unless it computes products or a silu. The tolerance is that of the type, or `tolerance` if this is larger;
+// integers must be equal.
 inline void hold_to_plain(const Call& call, double tolerance = 0) {
   const Tensors expected = run_plain(call);
   Tensors first;
@@ -205,7 +207,7 @@ inline void hold_to_plain(const Call& call, double tolerance = 0) {
   }
 }
 
-// The gradient with respect to an operand, of the sum of results times cotangents, by central differences in float64.
+// The gradient of the sum of results times cotangents with respect to an operand, by central differences in float64.
 inline Tensor slope(const Call& call, std::size_t operand, const Tensors& cotangents) {
   constexpr double kStep = 1e-4;  // leaves errors of 1e-8 from the third derivative and of 1e-12 from rounding
   const auto loss = [&](const Call& at) {
@@ -229,7 +231,7 @@ inline Tensor slope(const Call& call, std::size_t operand, const Tensors& cotang
   return made;
 }
 
-// Runs the gradient op on `inputs` and holds its results to the slopes of the operands `of`, one for each.
+// Runs the gradient op on `inputs` and compares its results with the slopes of the operands `of`, one result per operand.
 inline void hold_to_differences(const Call& call, const Tensors& cotangents, Op gradient, Tensors inputs,
                                 const std::vector<std::size_t>& of) {
   Call back{gradient, call.attributes, std::move(inputs), {}};
@@ -240,7 +242,8 @@ inline void hold_to_differences(const Call& call, const Tensors& cotangents, Op 
   }
 }
 
-// Calls of such shapes leave their numbers in the memory of threads: what comes after must not see them.
+// Calls of these shapes leave numbers in the scratch memory of threads. Later calls must not read them: the call has the same bits after a
+// call on zeros as after a call on NaN.
 inline void expect_not_to_see_what_memory_holds(const Call& call) {
   const auto with_all = [&](double value) {
     Call made = call;

@@ -9,7 +9,7 @@ namespace {
 using graph::AdamOf;
 using graph::SgdOf;
 
-// As graph::UpdateNumber has them.
+// The numbers of an update, in the order of graph::UpdateNumber.
 Tensor numbers(double rate, double step, double factor = 1, double applied = 1) {
   return values(DType::float32, {graph::kUpdateNumbers}, {rate, step, factor, applied});
 }
@@ -41,11 +41,11 @@ TEST(Learning, AdamIsThePlainOne) {
   }
 }
 
-// Gradients of any type, and the squares of what is made.
+// Gradients may have any floating type, and an update can also return the sum of squares of the new parameter.
 TEST(Learning, UpdatesTakeAnyGradientAndGiveSquares) {
   for (const DType of_parameter : floating_types()) {
     for (const DType of_mu : floating_types()) {
-      if (of_mu == DType::float64 && of_parameter != DType::float64) continue;  // moments are no wider than what they move
+      if (of_mu == DType::float64 && of_parameter != DType::float64) continue;  // moments are never wider than their parameter
       for (const DType of_gradient : floating_types()) {
         for (const double applied : {1.0, 0.0}) {
           Call call = adam(AdamOf{}, of_parameter, of_mu, 3, 40001);
@@ -64,7 +64,8 @@ TEST(Learning, UpdatesTakeAnyGradientAndGiveSquares) {
   }
 }
 
-// optax.adamw at its first step: both moments correct to the gradient, so the parameter moves by rate * sign + decay.
+// As in optax.adamw. At the first step, bias correction turns the moments into the gradient and its square, so the parameter moves by the
+// rate times the sum of the gradient's sign and the weight decay.
 TEST(Learning, AdamsFirstStepIsTheSignOfTheGradient) {
   const Tensor zero = filled(DType::float64, {3}, 0);
   const Tensor p = values(DType::float64, {3}, {1, -2, 3});
@@ -76,7 +77,7 @@ TEST(Learning, AdamsFirstStepIsTheSignOfTheGradient) {
   }
 }
 
-// Three steps of optax.adamw, of it with Nesterov, and of MaxText's adam_pax.
+// Expected values come from three steps of optax.adamw, of optax.adamw with Nesterov momentum, and of MaxText's adam_pax.
 TEST(Learning, AdamGivesTheNumbersOfOptaxAndMaxText) {
   const std::vector<std::vector<double>> gradients{{0.3, -0.02}, {-0.1, 0.5}, {0.7, 0.001}};
   const auto expect = [&](const AdamOf& of, const std::vector<std::vector<double>>& wanted, const std::vector<double>& last_mu) {
@@ -119,8 +120,8 @@ TEST(Learning, MomentumIsThePlainOne) {
   }
 }
 
-// 0.75 of the old mean and a quarter of twice the gradient. The direction has 0.75 of the new mean over 1 - 0.75^3, and the gradient's
-// quarter over 1 - 0.75^2.
+// At the second step, with gradients scaled by 2. The new mean is 0.75 of the old mean plus 0.25 of the scaled gradient. The direction is
+// 0.75 of the new mean over 1 - 0.75^3 plus 0.25 of the scaled gradient over 1 - 0.75^2.
 TEST(Learning, MomentumLooksAhead) {
   const Tensor g = values(DType::float32, {2}, {2, -1}), mu = values(DType::float32, {2}, {8, 4});
   const Tensors made = run({Op::momentum_update, graph::MomentumOf{0.75, 0.75}, {g, mu, numbers(0, 2, 2)}, {mu, g}});
@@ -129,7 +130,8 @@ TEST(Learning, MomentumLooksAhead) {
   expect_near(made[1], values(DType::float32, {2}, {ahead(7, 4), ahead(2.5, -2)}), 1e-5);
 }
 
-// Two layers in the second dim: their means are 20 and 2, whatever was dropped. Then each microbatch has its say.
+// Two layers in the second dim, whose mean loads are 20 and 2, whatever was dropped. Then the loads of two microbatches: each of them moves
+// the biases.
 TEST(Learning, BalanceMovesEachBiasTowardsTheMeanLoad) {
   const Tensor bias = values(DType::float32, {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
   const Tensor one = values(DType::float32, {1, 2, 5}, {10, 20, 30, 20, 100, 0, 0, 0, 8, 7});
@@ -144,7 +146,8 @@ TEST(Learning, BalanceMovesEachBiasTowardsTheMeanLoad) {
   expect_near(moved(layers_first, one, 1), values(DType::float32, {2, 4}, {1.25, 3, 4.75, 7, 2.25, 4.25, 6.25, 7.75}), 0);
 }
 
-// In bfloat16 a rate of 0.01 is 0.010009765625, and each step is rounded: seven of them are 0.070068359375, which bfloat16 lacks.
+// In bfloat16 a rate of 0.01 is 0.010009765625, and each step is rounded. The exact sum of seven steps is 0.070068359375, which bfloat16
+// cannot represent.
 TEST(Learning, BalanceIsInTheTypeOfTheBias) {
   const Tensor load = values(DType::float32, {1, 1, 3}, {1, 3, 0});
   Tensor bias = filled(DType::bfloat16, {2}, 0);
@@ -156,7 +159,7 @@ TEST(Learning, BalanceIsInTheTypeOfTheBias) {
   EXPECT_EQ(bias.at(0), 0.0703125);
 }
 
-// Gradients that are no numbers included.
+// This holds for NaN gradients too.
 TEST(Learning, KeepsEveryBitOfAStateThatIsNotUpdated) {
   const Tensor left_out = numbers(0.1, 3, std::nan(""), 0);
   const std::vector<std::function<Tensors(const Call&)>> both{[](const Call& call) { return run(call); }, run_plain};

@@ -66,7 +66,8 @@ TEST(RmsNorm, OfDotsIsThePlainOne) {
   }
 }
 
-// Rows in two pieces, as two devices have them, are those of the norm that has them whole.
+// The norm of rows that are sharded in two pieces, as on two devices, equals the norm of whole rows. Expected values come from the kernels
+// for whole rows; in float64, only the order of summation differs.
 TEST(RmsNorm, OfRowsInPiecesIsThatOfWholeOnes) {
   constexpr std::int64_t kTall = 3, kFirst = 7, kWidth = 19;
   const Tensor x = noise(DType::float64, {kTall, kWidth}, 1), scale = noise(DType::float64, {kWidth}, 2, 0.5, 2);
@@ -100,7 +101,7 @@ TEST(RmsNorm, OfRowsInPiecesIsThatOfWholeOnes) {
   }
 }
 
-// The reference normalises in float32, casts, and multiplies in bfloat16.
+// As in the reference: rows are normalised in float32, cast to bfloat16, and then multiplied by the scale in bfloat16.
 TEST(RmsNorm, RoundsBeforeItScales) {
   const Tensor x = noise(DType::bfloat16, {1, 64}, 1);
   const Tensor scale = noise(DType::bfloat16, {64}, 2, 0.5, 2);

@@ -1,4 +1,5 @@
-// How products are cut: parts fit, are small enough where they can be, and keep what costs more to pack.
+// How products are partitioned: parts fit a thread's memory, are small enough if that is possible, and what costs more to pack is packed
+// less often.
 #include "backend/cpu/product_cut.h"
 
 #include <limits>
@@ -95,7 +96,7 @@ TEST(ProductCut, LeavesToOneThreadWhatIsDoneBeforeOthersJoin) {
   EXPECT_EQ(cut.bands * cut.parts, 1);
 }
 
-// Products of so many rows each, of which up to four are few.
+// A batch of products with these numbers of rows. Those of at most four rows count as products of few rows.
 struct Products {
   std::vector<std::int64_t> rows;
   std::int64_t columns = 512, depth = 256;

@@ -29,7 +29,7 @@ TEST(Rope, IsThePlainOne) {
     for (const bool inverse : {false, true}) {
       of.inverse = inverse;
       for (const DType dtype : floating_types()) {
-        for (const std::uint32_t limit : {9u, 3000u}) {  // positions that repeat, and that do not
+        for (const std::uint32_t limit : {9u, 3000u}) {  // positions that repeat, and positions that do not
           const Tensor x = noise(dtype, {2, 9, 3, 24}, 1);
           hold_to_plain({Op::rope, of, {x, positions(limit)}, {x}});
         }
@@ -68,7 +68,7 @@ TEST(Rope, TurningBackIsTheGradientOfTurning) {
   }
 }
 
-// Halves turn by position * 10000^(-2i/d).
+// Elements i and i + d/2 are rotated as a pair, by position * 10000^(-2i/d).
 TEST(Rope, TurnsHalvesByThePositionOverTheTimescale) {
   const Tensor x = values(DType::float64, {1, 1, 1, 4}, {1, 2, 3, 4});
   const Tensor made = run({Op::rope, RopeOf{}, {x, values(DType::int32, {1, 1}, {5})}, {x}})[0];
@@ -78,7 +78,8 @@ TEST(Rope, TurnsHalvesByThePositionOverTheTimescale) {
   EXPECT_NEAR(made.at(3), 4 * std::cos(0.05) + 2 * std::sin(0.05), 1e-12);
 }
 
-// What MaxText's modules give for x = 0.25, 0.5, ... 2. Angles are of 1000 positions in float32, good to 6e-5.
+// Expected values come from MaxText's modules for x = 0.25, 0.5, ... 2. Angles at position 1000 are float32 numbers, accurate to 6e-5,
+// hence the tolerance.
 TEST(Rope, GivesTheNumbersOfMaxText) {
   const Tensor x = values(DType::float32, {1, 1, 1, 8}, {0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2});
   const auto expect = [&](const RopeOf& of, int position, const std::vector<double>& wanted) {
@@ -96,7 +97,8 @@ TEST(Rope, GivesTheNumbersOfMaxText) {
   yarn.truncate = false;
   yarn.attention_scaling = true;
   expect(yarn, 1000, {-1.016801476, -1.476720572, -1.876670718, 0.539829314, 1.035804033, 1.029800296, -1.085281372, 2.488165855});
-  // MaxText leaves Llama 3.1's pairs as neighbours; here they come out as halves, which changes no product.
+  // MaxText leaves the rotated pairs of Llama 3.1 as neighbours. Here they come out as halves, which changes no product of queries and
+  // keys.
   RopeOf llama3;
   llama3.kind = RopeOf::Kind::llama3;
   llama3.max_timescale = 500000;

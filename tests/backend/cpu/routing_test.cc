@@ -17,7 +17,7 @@ TopKOf deepseek3() {
   return {.k = 4, .weights = TopKOf::Weights::chosen, .normalize = true, .normalize_epsilon = 1e-20, .scale = 2.5, .groups = 4, .chosen_groups = 2};
 }
 
-// A key and the numbers of tokens, scores for 16 experts.
+// Random scores for 16 experts, from a key and the numbers of the tokens.
 Call draw(std::int64_t tokens, double skew, double key = 7) {
   Call call{Op::random_scores, graph::DrawOf{16, skew}, {values(DType::int32, {2}, {3, key}), Tensor(DType::int32, {2, tokens / 2})}, {Tensor(DType::float32, {2, tokens / 2, 16})}};
   for (std::int64_t i = 0; i < tokens; ++i) call.operands[1].set(i, static_cast<double>(i));
@@ -58,7 +58,7 @@ TEST(TopK, TakesTheLowerIndexAmongEquals) {
   EXPECT_EQ(made[1].bytes, values(DType::int32, {1, 1, 4}, {1, 3, 5, 2}).bytes);
 }
 
-// Group scores sum the best two: [5, 1], [3, 3.5], [0, 9]. The middle one beats the first.
+// The score of a group is the sum of its best two: 5 + 1, 3 + 3.5 and 0 + 9. So the last two groups are chosen.
 TEST(TopK, LeavesOutTheGroupsWithTheLowestScores) {
   const Tensor scores = values(DType::float32, {1, 1, 6}, {5, 1, 3, 3.5, 0, 9});
   const TopKOf of{.k = 3, .weights = TopKOf::Weights::chosen, .groups = 3, .chosen_groups = 2};
@@ -75,7 +75,7 @@ TEST(TopK, WeightsComeFromTheSecondScores) {
   EXPECT_EQ(made[0].bytes, values(DType::float32, {1, 1, 2}, {1.5, 0.5}).bytes);
 }
 
-// Scores in float32 choose for weights of any type.
+// The scores that choose experts may have another type than the scores that become weights.
 TEST(TopK, MayBeChosenByScoresOfAnotherType) {
   for (const DType dtype : floating_types()) {
     for (const DType choosing : floating_types()) {
@@ -90,7 +90,7 @@ TEST(RandomScores, AreThePlainOnes) {
   for (const double skew : {0.0, 1.5}) hold_to_plain(draw(40, skew));
 }
 
-// A token's scores follow its number and the key, wherever it stands.
+// The scores of a token depend on its number and the key, but not on its position in the batch.
 TEST(RandomScores, FollowTheKeyAndTheTokensNumber) {
   const Tensor whole = run(draw(40, 1))[0];
   Call call = draw(40, 1);
@@ -106,7 +106,7 @@ TEST(RandomScores, FollowTheKeyAndTheTokensNumber) {
   }
 }
 
-// How often each of 16 experts is one of the k that 4000 tokens go to.
+// How often each of 16 experts is among the k experts of a token, over 4000 tokens.
 std::vector<int> times_drawn(std::int64_t k, double skew) {
   const TopKOf of{.k = k, .weights = TopKOf::Weights::chosen};
   const Tensor scores = run(draw(4000, skew))[0];
@@ -123,14 +123,14 @@ std::vector<int> times_drawn(std::int64_t k, double skew) {
   return counts;
 }
 
-// 1000 each, with a standard deviation of 27.
+// Each of the 16 experts is expected 1000 times, with a standard deviation of 27; the bounds are about five of them away.
 TEST(RandomScores, GiveAllExpertsTheirShare) {
   const std::vector<int> counts = times_drawn(4, 0);
   EXPECT_GT(*std::min_element(counts.begin(), counts.end()), 860);
   EXPECT_LT(*std::max_element(counts.begin(), counts.end()), 1140);
 }
 
-// One expert a token: each as often as the skew says, within five standard deviations.
+// With one expert per token, each expert is drawn as often as the skew says, within five standard deviations.
 TEST(RandomScores, AreAsSkewedAsIsAsked) {
   for (const double skew : {0.5, 1.0, 2.0}) {
     const std::vector<int> counts = times_drawn(1, skew);

@@ -1,4 +1,4 @@
-// Tokens and rows of devices that share out the experts.
+// Support for tests of rows: devices with their tokens, and the rows of the experts that are sharded over these devices.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@ namespace moesh::backend::test {
 using graph::GroupOf;
 using graph::SortSlotsOf;
 
-inline constexpr std::int64_t kTokens = 50;  // of a device
+inline constexpr std::int64_t kTokens = 50;  // per device
 inline constexpr std::int64_t kChoices = 3;
-inline constexpr std::int64_t kExperts = 12;  // of all devices
+inline constexpr std::int64_t kExperts = 12;  // on all devices together
 
 inline std::int64_t sum_of(const Tensor& sizes) {
   std::int64_t sum = 0;
@@ -35,7 +35,7 @@ inline double dot(const Tensor& a, const Tensor& b) {
   return sum;
 }
 
-// Devices with tokens of their own, and the slots of the experts that each has; most have room for more rows.
+// Devices with tokens of their own, and for each device the sorted slots of its experts. Most devices have room for more rows.
 struct Group {
   std::int64_t members;
   Tensors orders, sizes;
@@ -110,7 +110,7 @@ struct Group {
   const Tensor& size(std::int64_t member) const { return sizes[static_cast<std::size_t>(member)]; }
 };
 
-// On a device alone: the rows come back in one step.
+// return_rows for a group of one device, where a single op returns rows to their tokens.
 inline Call give_back(const Group& alone, const Tensor& rows, const Tensors& weights = {}) {
   Call made{Op::return_rows,
             GroupOf{{}, 1, kChoices},

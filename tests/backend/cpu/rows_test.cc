@@ -1,4 +1,4 @@
-// Rows on their way to the experts and back, as one device of a group works on them.
+// Tests of the kernels that move rows to the experts and back, as one device of a group runs them.
 #include "tests/backend/cpu/rows_support.h"
 
 namespace moesh::backend::test {
@@ -16,7 +16,7 @@ TEST(SortSlots, IsThePlainOne) {
   hold_to_plain(all);
 }
 
-// Experts 2 and 3 are here. Their slots stand by expert, then by token; of five, the last finds no room.
+// Experts 2 and 3 are on this device. Their five slots are sorted by expert, then by token; four fit, and the last one is dropped.
 TEST(SortSlots, OrdersByExpertThenByTokenAndDropsWhatComesLast) {
   const Tensor ids = values(DType::int32, {4, 2}, {3, 0, 2, 3, 1, 2, 3, 1});
   const Tensors made = run(sort(ids, 1, 2, 4));
@@ -48,7 +48,7 @@ TEST(ListTokens, IsThePlainOne) {
   for_each_group([&](const Group& group, std::int64_t m) { hold_to_plain(group.list(m)); });
 }
 
-// Slots of tokens 70000, 3, 300 and 3 again, two a token.
+// Five slots, two per token: of tokens 70000, 3, 300, 3 and 70000.
 TEST(ListTokens, SortsTokensAndTheirRows) {
   const Tensor order = values(DType::int32, {5}, {140000, 6, 600, 7, 140001}), none(DType::int32, {0});
   const Tensor three(DType::int32, {3}), five(DType::int32, {5}), one(DType::int32, {});
@@ -79,7 +79,7 @@ TEST(WeightedRowsGrad, IsThePlainOne) {
   }
 }
 
-// An expert without a row, on a device without any.
+// An expert without rows, on a device that has no rows at all.
 TEST(Rows, MayBeNone) {
   const Tensor ids = filled(DType::int32, {5, 1}, 0);
   const Tensors sorted = run(sort(ids, 1, 1, 0));

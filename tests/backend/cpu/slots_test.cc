@@ -14,7 +14,7 @@ Tensor slots_of(std::int64_t capacity) {
   return run_plain({Op::slots, SlotMaskOf{16, capacity}, {draws({2, 30, 4}, 3, 16)}, {Tensor(DType::int32, {2, 30, 4})}})[0];
 }
 
-// MaxText's own example: two tokens, experts {0, 1} and {1, 3}, one slot each; the second token loses expert 1.
+// An example from MaxText: two tokens choose experts {0, 1} and {1, 3}, each expert has one slot, and the second token loses expert 1.
 TEST(Slots, AreTakenByTokenAndWhatDoesNotFitIsDropped) {
   const Tensor ids = values(DType::int32, {1, 2, 2}, {0, 1, 1, 3});
   const Tensor made = run_plain({Op::slots, SlotMaskOf{4, 1}, {ids}, {Tensor(DType::int32, {1, 2, 2})}})[0];
@@ -39,7 +39,7 @@ TEST(Slots, FillingEmptyingAndProductsAreThePlainOnes) {
   }
 }
 
-// The product with the one-hot mask that slots stand for.
+// Filling slots equals the product with the one-hot mask that the slots stand for. A sum has at most one term, so the result is exact.
 TEST(Slots, AreWhatAMaskMultipliesWith) {
   const SlotMaskOf of{16, 3};
   const Tensor slots = slots_of(3), x = noise(DType::float64, {2, 30, 7}, 1);

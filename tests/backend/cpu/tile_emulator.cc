@@ -46,12 +46,12 @@ void check(bool is_so, std::string_view otherwise) {
   if (!is_so) give_up(otherwise);
 }
 
-// Of an instruction with a VEX prefix of three bytes, from the 0F38 map, 128 bits wide.
+// A decoded instruction: it has a VEX prefix of three bytes, is from the 0F38 map, and is 128 bits wide.
 struct Instruction {
   enum class Prefix : std::uint8_t { none, x66, xF3, xF2 };
   Prefix prefix = Prefix::none;
   std::uint8_t opcode = 0;
-  int reg = 0, second = 0, rm = 0;  // tiles; rm where there is no address
+  int reg = 0, second = 0, rm = 0;  // tile numbers; rm only if there is no address
   bool has_address = false;
   std::byte* address = nullptr;
   std::int64_t row_step = 0;  // the index register, scaled
@@ -64,7 +64,7 @@ std::int64_t value_of(const ucontext_t& at, int name) {
   return at.uc_mcontext.gregs[kGeneral[name]];
 }
 
-// Reads what follows the opcode.
+// Decodes the bytes after the opcode.
 void read_operands(const ucontext_t& at, const std::uint8_t* byte, bool index_is_high, bool base_is_high, Instruction& of) {
   const std::uint8_t form = *byte++;
   const int mode = form >> 6;
@@ -103,10 +103,10 @@ void read_operands(const ucontext_t& at, const std::uint8_t* byte, bool index_is
   of.end = byte;
 }
 
-// False if it is none of tiles.
+// Decodes the instruction at the instruction pointer. False if it is not a tile instruction.
 bool decode(const ucontext_t& at, Instruction& of) {
   const auto* const byte = reinterpret_cast<const std::uint8_t*>(at.uc_mcontext.gregs[REG_RIP]);
-  constexpr std::uint8_t kVex = 0xC4, kMap = 2, kWide = 0x84;  // W or L
+  constexpr std::uint8_t kVex = 0xC4, kMap = 2, kWide = 0x84;  // the bits W and L
   if (byte[0] != kVex || (byte[1] & 0x1F) != kMap || (byte[2] & kWide) != 0) return false;
   of.prefix = static_cast<Instruction::Prefix>(byte[2] & 3);
   of.opcode = byte[3];
@@ -146,12 +146,12 @@ void write(const Tile& tile, std::byte* to, std::int64_t row_step) {
   for (int row = 0; row < tile.rows; ++row) std::memcpy(to + row * row_step, tile.bytes[row], static_cast<std::size_t>(tile.row_bytes));
 }
 
-// tdpbf16ps: of each pair along the depth the first ones add up, and the second ones, each fused and from 0 on; numbers too small for a
-// whole mantissa are zeros.
+// tdpbf16ps: along the depth, the products of the first elements of all pairs are accumulated with fused multiply-adds, starting from 0,
+// and so are those of the second elements; both sums are then added to the tile. Subnormal numbers count as zeros.
 MOESH_TARGET void add_product(Tile& sums, const Tile& a, const Tile& b) {
   check(&sums != &a && &sums != &b && &a != &b, "tdpbf16ps of one tile twice");
   check(a.rows == sums.rows && b.row_bytes == sums.row_bytes && a.row_bytes == 4 * b.rows, "tdpbf16ps of tiles that do not fit");
-  _mm_setcsr(_mm_getcsr() | 0x8040);  // the handler's return puts back what was there
+  _mm_setcsr(_mm_getcsr() | 0x8040);  // subnormal numbers become zeros; returning from the handler restores the register
   const __m512i second = _mm512_set1_epi32(static_cast<int>(0xFFFF0000));
   const auto lanes = static_cast<__mmask16>((1u << (sums.row_bytes / 4)) - 1);
   for (int row = 0; row < sums.rows; ++row) {
@@ -187,14 +187,14 @@ bool carry_out(const Instruction& of) {
   return true;
 }
 
-// Those that follow one another are carried out at once: a signal takes longer than they do.
+// Executes all tile instructions that follow one another, because a signal takes longer than they do.
 void handle(int, siginfo_t*, void* context) {
   auto& at = *static_cast<ucontext_t*>(context);
   bool is_first = true;
   for (Instruction next; decode(at, next) && carry_out(next); next = {}, is_first = false) {
     at.uc_mcontext.gregs[REG_RIP] = reinterpret_cast<std::int64_t>(next.end);
   }
-  if (is_first) std::signal(SIGILL, SIG_DFL);  // it comes again
+  if (is_first) std::signal(SIGILL, SIG_DFL);  // the instruction raises it again, which ends the program
 }
 
 bool begin() {

@@ -1,10 +1,10 @@
-// Runs the kernels for AMX on a machine without it, so that they are tested everywhere.
+// Emulates AMX on CPUs without it, so that its kernels are tested there too.
 #pragma once
 
 namespace moesh::backend::test {
 
-// From now on the program carries out the instructions of tiles, if the machine has AVX-512 with bfloat16 but no AMX: each of them raises
-// SIGILL, whose handler does what Intel's manual says and goes on after it. Misuse, which AMX would refuse too, ends the program.
+// From this call on, the program emulates tile instructions if the CPU has AVX-512 with bfloat16 but no AMX: each of them raises SIGILL,
+// whose handler does what Intel's manual says and continues after the instruction. Misuse that AMX would refuse too ends the program.
 void emulate_tiles();
 
 }  // namespace moesh::backend::test

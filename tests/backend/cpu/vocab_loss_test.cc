@@ -1,4 +1,4 @@
-// The loss over a vocabulary whose logits are never held, against what holds them.
+// Tests of the fused loss over a vocabulary, which never holds all logits, against the plain one, which does.
 #include <cmath>
 
 #include "tests/backend/cpu/kernel_support.h"
@@ -26,7 +26,7 @@ struct VocabLoss {
     const DType wide = wide_of(x.dtype);
     return {Op::vocab_loss, of, {x, table, targets, segments, filled(wide, {}, dsum)}, {Tensor(wide, {}), x, Tensor(wide, table.shape)}};
   }
-  // Without gradients.
+  // The loss without gradients.
   Call alone() const {
     return {Op::vocab_loss, of, {x, table, targets, segments}, {Tensor(wide_of(x.dtype), {})}};
   }
@@ -50,14 +50,14 @@ TEST(VocabLoss, IsThePlainOne) {
   }
 }
 
-// More panels of the width than meet the exponentials at once.
+// The width has more panels than are multiplied with the exponentials at once.
 TEST(VocabLoss, OfAWideTableIsThePlainOneInEveryType) {
   for (const DType dtype : floating_types()) {
     for (const bool by_token : {false, true}) hold_to_plain(VocabLoss(dtype, {3, 33}, 300, 170, by_token).call(), 1e-5);
   }
 }
 
-// Lines of a table that a cache holds are read where they lie; it holds few that lie a power of two apart.
+// Lines of a table are read in place if a cache holds them; of lines that lie a power of two apart, it holds few.
 TEST(VocabLoss, OfAPowerOfTwoOfWordsIsThePlainOneInEveryType) {
   for (const DType dtype : floating_types()) {
     for (const bool by_token : {false, true}) hold_to_plain(VocabLoss(dtype, {2, 20}, 4096, 70, by_token).call(), 1e-5);
@@ -70,7 +70,7 @@ TEST(VocabLoss, DoesNotSeeWhatMemoryHolds) {
   }
 }
 
-// A table of float32 beside bfloat16 is rounded as it is read: the very bits of one that was rounded before.
+// If the activations are bfloat16, a float32 table is rounded as it is read, which gives the same bits as a table that was rounded before.
 TEST(VocabLoss, RoundsAWideTable) {
   for (const bool by_token : {false, true}) {
     for (const Shape& tokens : {Shape{1, 1}, Shape{3, 33}}) {
@@ -85,14 +85,15 @@ TEST(VocabLoss, RoundsAWideTable) {
   }
 }
 
-// Part by part: too many logits to go together, and a table too wide to be packed at once.
+// Work that goes part by part: too many logits to be held at once, and a table too wide to be packed at once.
 TEST(VocabLoss, OfManyTokensAndOfAWideTableIsThePlainOne) {
   hold_to_plain(VocabLoss(DType::float32, {9, 30}, 140'000, 1, true).call());
   hold_to_plain(VocabLoss(DType::float32, {9, 30}, 140'000, 1, true).alone());
   hold_to_plain(VocabLoss(DType::float32, {1, 3}, 500, 9400, false).call(), 3e-5);
 }
 
-// Exponentials are taken above a token's first scores. Later ones that lie far above them take their place, more than once.
+// Exponentials are taken relative to a base, the largest of a token's first scores. Later scores that are far larger replace it, more than
+// once.
 TEST(VocabLoss, TakesScoresThatGrow) {
   for (const DType dtype : floating_types()) {
     for (const bool by_token : {false, true}) {
@@ -105,7 +106,7 @@ TEST(VocabLoss, TakesScoresThatGrow) {
   }
 }
 
-// Asked for alone it has the same bits as beside its gradients.
+// The loss by itself has the same bits as the loss computed together with its gradients.
 TEST(VocabLoss, DoesNotDependOnWhetherGradientsAreAskedFor) {
   for (const DType dtype : floating_types()) {
     const VocabLoss loss(dtype, {3, 33}, 700, 37, true);
@@ -113,7 +114,7 @@ TEST(VocabLoss, DoesNotDependOnWhetherGradientsAreAskedFor) {
   }
 }
 
-// A model that is certain of the target: its gradient is a difference of numbers that are nearly equal.
+// If a model is nearly certain of the target, the gradient is a difference of nearly equal numbers.
 TEST(VocabLoss, HasASmallGradientWhereTheTargetIsNearlyCertain) {
   for (const DType dtype : {DType::float32, DType::bfloat16}) {
     VocabLoss loss(dtype, {1, 4}, 300, 8, true);

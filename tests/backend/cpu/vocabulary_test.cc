@@ -25,7 +25,7 @@ TEST(Embed, RoundsWhatItLooksUp) {
   }
 }
 
-// Tokens repeat, and some of the vocabulary never comes.
+// Some tokens repeat, and some of the vocabulary does not occur.
 TEST(Embed, GradientSumsOverTheUsesOfAToken) {
   for (const DType dtype : floating_types()) {
     const Tensor tokens = draws({3, 40}, 2, 30);
@@ -71,14 +71,14 @@ struct Loss {
 TEST(CrossEntropy, IsThePlainOne) {
   for (const DType dtype : floating_types()) {
     for (const double z_loss : {0.0, 1e-2}) {
-      // Sums of bfloat16 logits are as exact as those of float32 ones; float64 sums come back in float32.
+      // The sum is a float32 number for logits of all types.
       hold_to_plain(Loss(dtype).forward(z_loss), 1e-6);
       hold_to_plain(Loss(dtype).backward(z_loss, 1.5));
     }
   }
 }
 
-// Two pieces that one device has, and what it is told of them all.
+// The loss over a sharded vocabulary: what a device computes from its own logits, and what it computes from the results of all devices.
 TEST(CrossEntropy, InPiecesIsThePlainOne) {
   for (const DType dtype : floating_types()) {
     const Loss loss(dtype);

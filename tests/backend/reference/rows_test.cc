@@ -1,4 +1,4 @@
-// What a device of a group does by itself: both backends, on cases worked out by hand.
+// Ops that one device of a group runs by itself. Both backends must give the same bits, and the expected values are worked out by hand.
 #include "tests/backend/cpu/kernel_support.h"
 
 namespace moesh::backend::test {
@@ -42,7 +42,8 @@ TEST(PlanExchange, KeepsAllWithoutALimit) {
   EXPECT_EQ(made[2].at(0), 0);
 }
 
-// The first device's experts are asked for 3, 0, 1 and 4 rows, the second one's for 1, 2, 0 and 5; five fit on each.
+// The first device's experts get 3 and 0 rows from the first device, and 1 and 4 from the second. The second device's experts get 1 and 2
+// rows from the first device, and 0 and 5 from the second. Each device has room for five.
 TEST(PlanExchange, DropsByTheDeviceThatRowsComeFromThenByExpert) {
   const Tensor counts = integers({2, 4}, {3, 0, 1, 2, 1, 4, 0, 5});
   const Tensor kept = integers({2, 4}, {3, 0, 1, 2, 1, 1, 0, 2});

@@ -1,4 +1,4 @@
-// The plain kernels between tokens and vectors.
+// Tests of the plain kernels that map tokens to vectors.
 #include <gmock/gmock.h>
 
 #include "tests/backend/cpu/kernel_support.h"

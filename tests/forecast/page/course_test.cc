@@ -1,4 +1,4 @@
-// What a page draws of a step is what was forecast for it.
+// What a page draws of a step agrees with the forecast.
 #include "forecast/page/course.h"
 
 #include <numeric>
@@ -55,7 +55,7 @@ TEST_F(MicrobatchesCourse, RunsAsLongAsIsForecast) {
   expect_forecast(course_, told(), [&](const auto& counts) { return seconds(counts); });
 }
 
-// One kernel runs at a time, those of iterations that were not followed too.
+// Kernels never overlap, also in iterations that the schedule did not follow one by one.
 TEST_F(StepCourse, HasNoTwoKernelsAtOnce) {
   double before = 0;
   std::size_t count = 0;
@@ -98,7 +98,7 @@ TEST_F(StepCourse, HasPhasesAndLoopsInOrder) {
   EXPECT_GT(loops[0].end - loops[0].begin, 0.5 * (phases[0].end - phases[0].begin));
 }
 
-// What a layer takes in either pass is as many times that as there are layers.
+// A layer's time in either pass, multiplied by the number of layers, is about the time of that pass's loop.
 TEST_F(StepCourse, ShowsALayerOfEachPass) {
   const std::vector<Stretch> loops = loops_of(course_);
   for (const std::size_t pass : {0u, 1u}) {
@@ -111,7 +111,7 @@ TEST_F(StepCourse, ShowsALayerOfEachPass) {
   }
 }
 
-// The loop over microbatches has both passes: it is not what is shown of either.
+// The loop over microbatches contains both passes, so it must not be taken for the layers of either.
 TEST_F(MicrobatchesCourse, ShowsALayerOfEachPass) {
   ASSERT_EQ(loops_of(course_).size(), 1u);
   for (const graph::Phase phase : {graph::Phase::forward, graph::Phase::backward}) {

@@ -1,4 +1,4 @@
-// What tests of sparse experts need: a layer with all its gradients, run on any mesh, in any floating type.
+// Support for tests of sparse experts: a layer with all its gradients, which runs on any mesh and in any floating type.
 #pragma once
 
 #include <map>
@@ -18,19 +18,19 @@ namespace moesh::nn::test {
 using graph::test::Numbers;
 
 struct LayerCase {
-  std::string rules{};                        // custom_mesh_and_rule, or key=value; empty for the default ones
-  std::map<std::string, std::int64_t> axes{};  // those with more than one device
+  std::string rules{};                        // a custom_mesh_and_rule or key=value; empty for the default rules
+  std::map<std::string, std::int64_t> axes{};  // sizes of mesh axes; axes that are not listed have size 1
   std::int64_t rows = 2;
   std::int64_t length = 6;
   std::int64_t emb = 4;
   config::MoeShape moe{.experts = 4, .experts_per_token = 2, .mlp_dim = 4};
-  bool plain_weights = false;  // the scores themselves rather than their softmax
-  double skew = 0;             // expert e has lower scores by skew * log(e + 1)
+  bool plain_weights = false;  // whether weights are the scores themselves rather than their softmax
+  double skew = 0;             // the scores of expert e are lower by skew * log(e + 1)
   int favourite = -1;          // an expert that all tokens choose
   unsigned seed = 1;
   DType dtype = DType::float64;
 
-  // The same layer where nothing travels and nothing is dropped.
+  // The same layer on one device, where no rows are exchanged and none are dropped.
   LayerCase on_one_device() const {
     LayerCase one = *this;
     one.axes.clear();
@@ -74,8 +74,8 @@ inline config::ModelShape model_of(const LayerCase& of) {
   return model;
 }
 
-// A layer as a graph: its roots, its output, how often each expert was chosen and how much was dropped, the gradients of the
-// output's sum weighted by dout, and the gradients' squares.
+// A layer as a graph. Its results are the output, how often each expert was chosen and how many choices were dropped, the gradients of the
+// output's sum weighted by dout, and the sums of squares of the gradients.
 class Layer {
  public:
   explicit Layer(const LayerCase& of) : of_(of), mesh_(mesh_of(of)), model_(model_of(of)) {
@@ -112,8 +112,8 @@ class Layer {
   std::size_t gradients() const { return gradients_; }
   const std::vector<Shape>& shapes() const { return shapes_; }
   const std::vector<sharding::Spec>& specs() const { return specs_; }
-  const sharding::Spec& tokens() const { return tokens_; }    // as they enter the region
-  const sharding::Spec& kernels() const { return kernels_; }  // of the way in
+  const sharding::Spec& tokens() const { return tokens_; }    // layout of the tokens as they enter the region
+  const sharding::Spec& kernels() const { return kernels_; }  // layout of the experts' input kernels
 
   std::vector<Numbers> run(const std::vector<Numbers>& feeds, int threads = 2) const {
     backend::Workers workers(threads);
@@ -159,7 +159,7 @@ class Layer {
     }
   }
 
-  // Gradients of parameters come to lie as these do.
+  // The gradients of inputs and parameters get the layouts of these parameters.
   std::vector<std::optional<sharding::Spec>> result_specs() const {
     std::vector<std::optional<sharding::Spec>> specs(4);
     specs.insert(specs.end(), specs_.begin() + 4, specs_.end());
@@ -172,13 +172,13 @@ class Layer {
   config::ModelShape model_;
   Builder builder_;
   graph::Graph program_;
-  std::vector<Shape> shapes_;          // of the roots
-  std::vector<sharding::Spec> specs_;  // how they lie
+  std::vector<Shape> shapes_;          // shapes of the inputs and parameters
+  std::vector<sharding::Spec> specs_;  // layouts of the inputs and parameters
   sharding::Spec tokens_, kernels_;
   std::size_t gradients_ = 0;
 };
 
-// Values for the roots. Scores are apart by more than any step of a difference.
+// Values for the inputs and parameters. Scores differ by more than the step of any finite difference.
 inline std::vector<Numbers> feeds_of(const LayerCase& of, const Layer& layer) {
   std::vector<Numbers> feeds;
   for (const Shape& shape : layer.shapes()) {

@@ -1,4 +1,4 @@
-// The loss that balances the experts' load, in numbers.
+// Tests of the loss that balances the load of the experts.
 #include "nn/moe/router.h"
 
 #include "tests/graph/graph_support.h"
@@ -19,7 +19,7 @@ Numbers ids() {
   return made;
 }
 
-// The loss of scores, then its gradient.
+// Returns the loss for these scores, and its gradient with respect to them.
 std::vector<Numbers> balance(const Numbers& scores) {
   const session::Session session = test::session(test::kTinyMixtral + "num_experts=16 num_experts_per_tok=4 load_balance_loss_weight=0.02");
   Builder builder;
@@ -34,8 +34,8 @@ std::vector<Numbers> balance(const Numbers& scores) {
 
 Numbers random_scores() { return graph::test::noise(DType::float32, {kRows, kLength, kExperts}, 1, -3, 3); }
 
-// For each row and expert the share of tokens that chose it times its mean probability: their mean, times the weight and the
-// experts squared.
+// The loss by definition. For each row and expert, the share of tokens that chose the expert is multiplied by its mean probability; the
+// mean of these products is multiplied by the loss weight and the number of experts squared.
 double expected_loss(const Numbers& scores) {
   double loss = 0;
   for (std::int64_t b = 0; b < kRows; ++b) {
@@ -53,7 +53,7 @@ double expected_loss(const Numbers& scores) {
 }
 
 TEST(BalanceLoss, IsTheMeanOfSharesTimesProbabilities) {
-  // Some thousand terms in float32.
+  // Sums of some thousand terms in float32.
   EXPECT_NEAR(balance(random_scores())[0].at(0) / expected_loss(random_scores()), 1, 1e-5);
 }
 
@@ -72,7 +72,7 @@ TEST(BalanceLoss, GradientIsItsSlope) {
   }
 }
 
-// Shares sum to the choices of a token, and probabilities are alike.
+// The shares sum to the number of choices per token, and all probabilities are equal.
 TEST(BalanceLoss, OfEqualScoresIsTheChoicesOfATokenTimesTheWeight) {
   const Numbers made = balance(graph::test::filled(DType::float32, {kRows, kLength, kExperts}, 1))[0];
   EXPECT_FLOAT_EQ(static_cast<float>(made.at(0)), 0.02f * kChoices);

@@ -1,4 +1,4 @@
-// The gradients of sparse experts on meshes are the slopes that differences of the same program show, in float64.
+// Compares the gradients of sparse experts on meshes with finite differences of the same program, in float64.
 #include "tests/nn/moe/layer_support.h"
 
 namespace moesh::nn::test {
@@ -45,7 +45,7 @@ std::vector<SlopeCase> slope_cases() {
 class SparseGradient : public ::testing::TestWithParam<SlopeCase> {};
 
 TEST_P(SparseGradient, IsTheSlope) {
-  // Differences over 1e-5 are off by 1e-10 from rounding and by some 1e-9 from the third derivative.
+  // Differences with a step of 1e-5 are off by 1e-10 from rounding and by some 1e-9 from the third derivative.
   constexpr double kStep = 1e-5, kTolerance = 1e-7;
   const LayerCase& of = GetParam().of;
   const Layer layer(of);

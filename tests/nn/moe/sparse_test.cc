@@ -1,4 +1,4 @@
-// Sparse experts on random meshes: what one device makes is what each mesh makes, output and gradients alike.
+// Sparse experts on random meshes: the output and the gradients are the same as on one device.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -27,13 +27,13 @@ class Draw {
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Axes that shard the tokens and the experts' width at once, and experts over more axes than one.
+// Rules by which an axis may shard both the tokens and the experts' width, and by which experts are sharded over several axes.
 constexpr const char* kTokensOverTensor = "logical_axis_rules=[[activation_batch,[fsdp,expert,tensor]],[mlp_no_fsdp,[tensor]]]";
 constexpr const char* kAllOverEverything =
     "logical_axis_rules=[[activation_batch,[tensor,data,fsdp]],[activation_norm_length,[context,autoregressive,expert]],"
     "[exp,[expert,data]],[mlp_no_fsdp,[context,tensor,fsdp_transpose]]]";
 
-// Every axis beside the expert axis; stages and copies of the model shard nothing here.
+// Every axis other than the expert axis. The axes of stages and of copies of the model are left out, because they shard nothing here.
 std::vector<std::string> axes_beside(const std::string& rules) {
   std::vector<std::string> names;
   for (const mesh::Axis& axis : session_with(rules).mesh.axes()) {
@@ -73,7 +73,7 @@ LayerCase random_case(unsigned seed) {
   made.plain_weights = draw.chance(30);
   made.rows = 1 + draw.below(3);
   made.length = (1 + draw.below(7)) * made.moe.token_chunks;
-  // Rows and positions that the mesh can share out.
+  // Rows and positions are rounded up, so that the mesh can shard them.
   const Context context{session_with(made.rules).loaded.settings, session_with(made.rules).shape, 2, 1};
   const mesh::Mesh mesh = mesh_of(made);
   const sharding::Spec tokens = sharding::lay({{labels::activation_batch, labels::activation_norm_length}, false, {}, {}, false},
@@ -84,7 +84,7 @@ LayerCase random_case(unsigned seed) {
   return made;
 }
 
-// float64 over some hundred terms; the counts exactly; sums of squares are float32.
+// The tolerance is for float64 sums of some hundred terms. Counts must be equal, and sums of squares are float32.
 void expect_alike(const std::vector<Numbers>& made, const std::vector<Numbers>& expected, const Layer& layer, const LayerCase& of,
                   double tolerance = 1e-12) {
   ASSERT_EQ(made.size(), expected.size());
@@ -94,7 +94,7 @@ void expect_alike(const std::vector<Numbers>& made, const std::vector<Numbers>& 
   }
 }
 
-// Cases are shared out over tests so that these run beside each other.
+// Cases are divided among several tests, so that these can run in parallel.
 class RandomLayers : public ::testing::TestWithParam<unsigned> {};
 
 TEST_P(RandomLayers, AreOnAMeshWhatTheyAreOnOneDevice) {
@@ -139,7 +139,7 @@ TEST(RandomCases, HoldEveryKindOften) {
   EXPECT_EQ(counts.size(), 13 + 8 + 9u);
 }
 
-// Which choices find no room, found one by one.
+// The choices that are dropped for lack of room, found one by one.
 class Drops {
  public:
   Drops(const LayerCase& of, const Layer& layer, const Numbers& ids)
@@ -153,7 +153,7 @@ class Drops {
     }
   }
 
-  // (token, choice) as numbers among the ids.
+  // Dropped choices of tokens, as indices into the ids.
   const std::set<std::int64_t>& slots() const { return slots_; }
 
  private:
@@ -168,7 +168,7 @@ class Drops {
     return all;
   }
 
-  // The tokens of the devices that share the experts out, device by device.
+  // The tokens of the devices that the experts are sharded over, separately for each device.
   std::vector<std::vector<std::int64_t>> tokens_of_group(const sharding::Coordinates& at, std::int64_t chunk) const {
     std::map<std::int64_t, std::vector<std::int64_t>> by_member;
     for (std::int64_t device = 0; device < mesh_.devices(); ++device) {
@@ -222,7 +222,8 @@ Numbers ids_of(const LayerCase& of, const Layer& layer, const std::vector<Number
   return ids;
 }
 
-// Where the weights are the scores themselves, a choice that is dropped is one whose score is zero.
+// If the weights are the scores themselves, dropping a choice is the same as setting its score to zero. Expected values come from one
+// device with such scores.
 TEST_P(RandomLayers, DropWhatFindsNoRoomAndNothingElse) {
   constexpr unsigned kCases = 25;
   std::size_t dropped = 0;
@@ -270,7 +271,7 @@ TEST(TokenChunks, DoNotChangeABitOfTheOutput) {
       const Layer layer(of);
       const std::vector<Numbers> made = layer.run(feeds);
       EXPECT_EQ(made[0].bytes, expected[0].bytes) << chunks;
-      // Sums of some hundred terms in float32, in another order.
+      // float32 sums of some hundred terms, added up in another order.
       expect_alike(made, expected, layer, of, 1e-5);
     }
   }
@@ -299,7 +300,7 @@ TEST(Chunks, HaveToDivideWhatTheyCut) {
             "experts/experts: num_moe_emb_chunks=3 does not divide the width of 16\n  fix: choose a divisor");
 }
 
-// With an expert a device, rows of an exchange stand as those of a ring do, and the same ones find no room.
+// With one expert per device, the rows of an exchange are in the same order as those of a ring, so the same rows are dropped.
 TEST(RowLimits, OfAnExpertADeviceDropTheSameInBothWays) {
   LayerCase of = eight_devices(false, DType::float64);
   of.axes = {{"expert", 8}};
@@ -322,7 +323,7 @@ TEST(Experts, HaveToDivideOverTheirAxis) {
             "configs/base.yml:42)\n  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
 }
 
-// What is smaller is gathered: few tokens, or thin experts.
+// If an axis may shard either the tokens or the experts' width, the smaller of the two is gathered: few tokens, or narrow experts.
 TEST(AnAxisOfTokensAndWidth, GoesToTheDearerOne) {
   LayerCase of{.axes = {{"tensor_sequence", 2}, {"fsdp", 2}}, .rows = 4, .length = 6, .emb = 8};
   const auto lies = [&](std::int64_t mlp_dim) {
@@ -331,7 +332,7 @@ TEST(AnAxisOfTokensAndWidth, GoesToTheDearerOne) {
     const auto words = [&](const sharding::Spec& spec) { return sharding::to_string(spec, layer.mesh()); };
     return words(layer.tokens()) + " " + words(layer.kernels());
   };
-  // A shard's tokens, there and back, are 2 * 2 * 3 * 8 numbers; its three weights 3 * 4 * 8 * mlp_dim / 2.
+  // The tokens of a shard, there and back, have 2 * 2 * 3 * 8 elements; its three weights have 3 * 4 * 8 * mlp_dim / 2.
   EXPECT_EQ(lies(4), "[fsdp, -, -] [-, -, tensor_sequence]");
   EXPECT_EQ(lies(2), "[fsdp, tensor_sequence, -] [-, -, -]") << "as much either way";
   of.axes = {{"data", 2}, {"expert", 2}, {"tensor", 2}};
