@@ -203,7 +203,8 @@ class Search {
       return made && made->fits();
     };
     if (fits({})) return true;
-    if (tried_.back().kind != Kind::machine || tried_.back().offer.keys != keys) return false;  // there is no such machine
+    const bool is_there = !tried_.empty() && tried_.back().kind == Kind::machine && tried_.back().offer.keys == keys;
+    if (!is_there) return false;  // there is no such machine, or no trial is left
     if (settings_.text("remat_policy") != "full" && fits({"remat_policy=full"})) return true;
     for (const std::int64_t parts : parts_of_batch()) {
       if (fits(in_passes(parts))) return true;

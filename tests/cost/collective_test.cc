@@ -1,4 +1,4 @@
-// What collectives take on described machines, beside figures worked out by hand.
+// Compares the predicted times of collectives on described machines with figures worked out by hand.
 #include "cost/collective.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 using Kind = graph::ReshardOf::Kind;
 using sharding::AxisList;
 
-constexpr double kReached = 0.8;  // of a link's rate, where its file says no other share
+constexpr double kReached = 0.8;  // the share of a link's rate that is reached, unless its file gives another share
 constexpr double kBytes = 64e6;
 
 struct Machine {
@@ -27,7 +27,7 @@ struct Machine {
   }
 };
 
-// 2x2x2 chips, no ring closed: six ports of 100 GB/s, of which a device has three neighbours.
+// 2x2x2 chips without closed rings: a device has six ports of 100 GB/s, and neighbours at three of them.
 TEST(CollectiveSeconds, OnASmallTorusEveryDimOfAGroupCarries) {
   const Machine v5p("v5p-16", {{"fsdp", 2, 1}, {"expert", 4, 1}});
   const double port = kReached * 100e9;
@@ -41,17 +41,17 @@ TEST(CollectiveSeconds, OnASmallTorusEveryDimOfAGroupCarries) {
   EXPECT_EQ(v5p.seconds(Kind::all_gather, {}), 0);
 }
 
-// Of what four devices on a square exchange, half crosses its middle, by two links: more than the ports would allow
-// for.
+// Half of what four devices on a square exchange crosses its middle, over two links. This takes longer than the ports by themselves would.
 TEST(CollectiveSeconds, AnAllToAllOnATorusIsBoundedByWhatCrossesItsMiddle) {
   const double port = kReached * 100e9;
   const Machine square("v5p-16", {{"fsdp", 2, 1}, {"expert", 4, 1}});
   EXPECT_DOUBLE_EQ(square.seconds(Kind::all_to_all, {1}), 2e-6 + 0.5 * kBytes / port);
   EXPECT_GT(square.seconds(Kind::all_to_all, {1}), 2e-6 + 0.75 * kBytes / (2 * port));
-  // A ring of four: two links in each direction, and two lines of it.
+  // The middle of a ring of four is crossed by two links in each direction.
   const Machine ring("v5p-128", {{"fsdp", 16, 1}, {"expert", 4, 1}});
   EXPECT_DOUBLE_EQ(ring.seconds(Kind::all_to_all, {1}), 2e-6 + kBytes / (2 * port));
-  // A side of 8x8 chips is open, one of 16x16 a ring: an open line of eight takes as long as a ring of sixteen.
+  // A side of 8x8 chips is an open line, and a side of 16x16 chips is a ring. Apart from latency, an open line of eight takes as long as a
+  // ring of sixteen.
   const Machine open("v6e-64", {{"fsdp", 8, 1}, {"expert", 8, 1}});
   const Machine closed("v6e-256", {{"fsdp", 16, 1}, {"expert", 16, 1}});
   EXPECT_DOUBLE_EQ(open.seconds(Kind::all_to_all, {1}), 7e-6 + 2 * kBytes / port);
@@ -66,7 +66,7 @@ TEST(CollectiveSeconds, AClosedRingCarriesBothWays) {
   EXPECT_DOUBLE_EQ(closed.seconds(Kind::all_gather, {0}), 8e-6 + 15 * kBytes / (2 * port));
 }
 
-// Every second chip of a ring of four: two such pairs share its links, which both ways round are two hops.
+// The outer axis has every second chip of a ring of four. Two such pairs share the links of the ring, and both ways round take two hops.
 TEST(CollectiveSeconds, AxesThatShareADimShareItsLinks) {
   const double port = kReached * 100e9;
   const Machine v5p("v5p-128", {{"outer", 2, 1}, {"inner", 2, 1}, {"fsdp", 16, 1}});
@@ -76,11 +76,11 @@ TEST(CollectiveSeconds, AxesThatShareADimShareItsLinks) {
   EXPECT_EQ(outer[0].lines[0].stride, 2);
   EXPECT_DOUBLE_EQ(v5p.seconds(Kind::all_gather, {0}), 2e-6 + kBytes / port);
   EXPECT_DOUBLE_EQ(v5p.seconds(Kind::all_gather, {1}), 1e-6 + kBytes / port);
-  // Together they are the whole ring.
+  // Both axes together are the whole ring.
   EXPECT_DOUBLE_EQ(v5p.seconds(Kind::all_gather, {0, 1}), 2e-6 + 3 * kBytes / (2 * port));
 }
 
-// A port for each of the seven others: a group of two has one of them.
+// A device has one port for each of its seven peers; a group of two uses one of them.
 TEST(CollectiveSeconds, DirectLinksCarryByAsManyPortsAsThereArePeers) {
   const double port = 0.75 * 537.6e9 / 7;
   const Machine whole("mi355x-8", {{"expert", 8, 1}});
@@ -90,7 +90,7 @@ TEST(CollectiveSeconds, DirectLinksCarryByAsManyPortsAsThereArePeers) {
   EXPECT_DOUBLE_EQ(pairs.seconds(Kind::all_gather, {1}), 2e-6 + kBytes / port);
 }
 
-// First between the nodes, each device by its own adapter, then within them.
+// A gather goes first between the nodes, where each device uses its own adapter, and then within the nodes.
 TEST(CollectiveSeconds, GathersOverNodesGoLevelByLevel) {
   const Machine h100("h100-16", {{"data", 2, 1}, {"fsdp", 8, 1}});
   const double nvlink = kReached * 450e9, infiniband = kReached * 50e9;
@@ -109,8 +109,8 @@ TEST(CollectiveSeconds, SlicesReachEachOtherOverTheDataCenter) {
   EXPECT_EQ(devices_of(slices.network.group({0, 1, 2})), 32 * 256);
 }
 
-// Whatever the machine: what must leave a device does so by its ports, and a larger group is never cheaper for the same
-// shard. By direct links it is not dearer either, as each peer brings a port of its own.
+// On every machine, what must leave a device leaves through its ports, and a larger group is never cheaper for the same shard. With direct
+// links it is not more expensive either, as each peer brings a port of its own.
 TEST(CollectiveSeconds, NoGroupIsFasterThanItsPorts) {
   for (const std::string name : {"v5p-128", "v6e-64", "tpu7x-128", "h100-64", "mi355x-64"}) {
     const mesh::Topology target = mesh::find_topology(name, 1);
@@ -151,7 +151,7 @@ TEST(WireBytes, AreThoseThatLeaveADevice) {
   EXPECT_EQ(wire_bytes(Kind::permute, 100, 4), 100);
 }
 
-// Over slices or nodes a device sends its own shard, or its part of a sum, and not what the group exchanges within them.
+// Between slices or nodes a device sends its own shard or its part of a sum, but not what the group exchanges within them.
 TEST(WireBytes, OfTheFarthestLevelAreThoseThatCrossIt) {
   const Machine slices("v5e-64", {{"fsdp", 64, 2}}, 2);
   const Group& group = slices.network.group({0});
@@ -165,7 +165,8 @@ TEST(WireBytes, OfTheFarthestLevelAreThoseThatCrossIt) {
   EXPECT_EQ(far_wire_bytes(Kind::all_gather, 100, {}), 0);
 }
 
-// A switch, an adapter or the ports of a chip take what comes to the busiest device; the middle of a torus what comes to its half.
+// A switch, an adapter or the ports of a chip take as long as what comes to the busiest device; the middle of a torus takes as long as what
+// comes to the half with that device.
 TEST(CollectiveSeconds, AnAllToAllWaitsForTheDeviceThatTheMostComesTo) {
   const auto times = [](const Machine& machine, const AxisList& axes, double busiest) {
     const Group& group = machine.network.group(axes);
@@ -176,7 +177,8 @@ TEST(CollectiveSeconds, AnAllToAllWaitsForTheDeviceThatTheMostComesTo) {
   const Machine node("h100-8", {{"expert", 8, 1}});
   EXPECT_NEAR(times(node, {0}, 1), 1, 1e-9);
   EXPECT_NEAR(times(node, {0}, 2.5), 2.5, 1e-9);
-  // Of four devices, one with twice the mean and the others with two thirds: its half has 1.33 times the mean, its own ports twice.
+  // One of four devices receives twice the mean and the others two thirds of it: its half receives 1.33 times the mean, and its own ports
+  // twice the mean.
   const Machine square("v5p-16", {{"fsdp", 2, 1}, {"expert", 4, 1}});
   EXPECT_NEAR(times(square, {1}, 2), 1.5, 1e-9) << "0.75 / 2 by its ports is more than 0.5 by the middle from 1.33 on";
   EXPECT_NEAR(times(square, {1}, 1.1), (1.1 + (4 - 1.1) / 3) / 2, 1e-9);

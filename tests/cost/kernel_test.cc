@@ -1,4 +1,4 @@
-// What kernels take on described chips, beside figures worked out by hand.
+// Compares the predicted work and times of kernels on described chips with figures worked out by hand.
 #include "cost/kernel.h"
 
 #include <cmath>
@@ -95,7 +95,7 @@ double experts_read(std::int64_t rows, std::int64_t experts) {
 
 TEST(WorkOf, WeightsAreReadOfTheExpertsThatHaveRows) {
   EXPECT_DOUBLE_EQ(experts_read(1, 256), 1);
-  EXPECT_DOUBLE_EQ(experts_read(2, 4), 1.75);  // 1 in a quarter of the cases, else 2
+  EXPECT_DOUBLE_EQ(experts_read(2, 4), 1.75);  // 1 expert in a quarter of the cases, else 2
   EXPECT_NEAR(experts_read(256, 256), 256 * (1 - std::exp(-1)), 0.3);
   EXPECT_NEAR(experts_read(4096, 8), 8, 1e-9);
   EXPECT_DOUBLE_EQ(experts_read(0, 8), 0);
@@ -176,7 +176,7 @@ TEST(PairsSeen, AreThoseThatMasksLeave) {
   EXPECT_DOUBLE_EQ(graph::pairs_seen(0, {}), 0);
 }
 
-// The same multiplications for any number of key heads: one for all query heads, some, or one for each.
+// The number of multiplications does not depend on the number of key heads: one for all query heads, some, or one for each.
 TEST(WorkOf, AttentionMultipliesForEachQueryHeadAndTheKeysThatItSees) {
   for (const graph::AttentionOf& of : kReaches) {
     for (const std::int64_t key_heads : {1, 2, 6}) {

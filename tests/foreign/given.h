@@ -1,4 +1,4 @@
-// What a translated command gives a key.
+// Looks up the keys that a translated command gives.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace moesh::foreign {
 
-// "key=value" of a key, or "KEY is not given".
+// The word "key=value" for a key, or "KEY is not given".
 inline std::string given(const Imported& made, const std::string& key) {
   for (const std::string& word : made.keys) {
     if (word.starts_with(key + "=")) return word;

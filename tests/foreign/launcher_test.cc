@@ -8,7 +8,7 @@
 namespace moesh::foreign {
 namespace {
 
-// "64: --a 1"; "?" where the devices are not said.
+// The number of devices and the remaining words, such as "64: --a 1"; "?" if the command does not tell the devices.
 std::string launched(const std::string& command) {
   const Launched made = take_launcher(shell_words(command, "a test"), "a test");
   return (made.devices ? std::to_string(*made.devices) : "?") + ": " + join(made.words, " ");

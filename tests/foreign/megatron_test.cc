@@ -1,4 +1,4 @@
-// What a flag of Megatron-LM comes to, one behaviour a test; whole commands stand in tests/golden/foreign/.
+// What each flag of Megatron-LM translates to, one behaviour per test; whole commands are in tests/golden/foreign/.
 #include "foreign/megatron.h"
 
 #include <algorithm>
@@ -248,7 +248,7 @@ TEST(FromMegatron, TellsOfEveryFlagThatIsThere) {
     EXPECT_THAT(notes(kSparse + "--" + std::string(flag.name)), HasSubstr(std::string(flag.why))) << flag.name;
 }
 
-// The names that the sources ask for, as they stand in them.
+// Extracts from the sources the names that they ask for; these must be the listed ones.
 TEST(FromMegatron, KnowsTheNamesOfTheFlagsThatItTranslates) {
   std::set<std::string> asked;
   for (const char* name : {"megatron.cc", "megatron_model.cc"}) {

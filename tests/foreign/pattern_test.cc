@@ -7,7 +7,7 @@
 namespace moesh::foreign {
 namespace {
 
-// "0001", or "no list".
+// The elements one after the other, such as "0001", or "no list".
 std::string list(const std::string& text, std::size_t most = 100) {
   const auto elements = parse_pattern(text, most);
   if (!elements) return "no list";

@@ -1,4 +1,4 @@
-// Commands in tests/golden/foreign/ come to the keys and the words that stand below them, and to models of the known size.
+// Commands in tests/golden/foreign/ translate to the keys and notes recorded with them, and their models have the known size.
 #include <filesystem>
 #include <map>
 #include <set>
@@ -23,7 +23,7 @@ struct Recorded {
   std::string parameters;
 };
 
-// What stands behind "# WORD: " in a command.
+// The text after "# WORD: " in a command.
 std::string comment(const std::string& command, const std::string& word) {
   const std::string begin = "# " + word + ": ";
   const std::size_t at = command.find(begin);
@@ -97,7 +97,7 @@ TEST(ForeignRecorded, TheirModelsHaveTheKnownSize) {
   }
 }
 
-// A later key of the user's own is the one that counts, so a command may be imported and changed.
+// A key that the user adds wins over the imported one, so a command may be imported and then changed.
 TEST(ForeignRecorded, KeysOfTheUsersOwnWin) {
   for (const Recorded& one : all_recorded()) {
     SCOPED_TRACE(one.name);

@@ -1,4 +1,4 @@
-// What a setting of torchtitan comes to, one behaviour a test; whole jobs stand in tests/golden/foreign/.
+// What each setting of torchtitan translates to, one behaviour per test; whole jobs are in tests/golden/foreign/.
 #include "foreign/torchtitan.h"
 
 #include <regex>
@@ -113,7 +113,7 @@ TEST(FromTorchtitan, NamesWhatItDoesNotKnow) {
   EXPECT_THAT(job_notes(kLlama + "--compile.enable"), HasSubstr("not needed: --compile.enable (how kernels compute"));
 }
 
-// The names that the source asks for, as they stand in it; each is known as such where it has no effect.
+// Extracts from the source the names that it asks for; each must be in the list of translated settings.
 TEST(FromTorchtitan, KnowsTheNamesOfTheSettingsThatItTranslates) {
   const std::string source = test::read_text(test::source_folder() / "src/foreign/torchtitan.cc");
   const std::string listed = source.substr(source.find("kTranslatedSettings[]"), source.find("kIdleSections[]") - source.find("kTranslatedSettings[]"));

@@ -23,7 +23,7 @@ struct Profiled {
   const plan::Plan& plan() const { return training.trainer.plan(); }
 };
 
-// Instructions outside of loops once, those in them as often as their loops go round.
+// How many instructions a run executes: those outside of loops once, and those inside once per iteration.
 std::int64_t runs_of(const plan::Plan& plan) {
   std::int64_t runs = 0;
   std::vector<std::int64_t> around{1};
@@ -65,7 +65,7 @@ TEST(Profile, SumsUpAllThatRan) {
   }
 }
 
-// What one device does, and four of which each does a quarter.
+// Four devices that do a quarter of the work each count as much work as one device that does all of it.
 TEST(Profile, CountsTheWorkOfAllDevices) {
   const auto flops = [](const std::string& more) {
     const Profiled made(test::kTinyModel + "per_device_batch_size=4 " + more);

@@ -1,4 +1,4 @@
-// What the hardware catalogue holds, how its names are found, and what is said about files and names that are wrong.
+// What the hardware catalogue contains, how names are looked up in it, and what is said about wrong files and names.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -20,8 +20,8 @@ namespace {
 
 using test::message_of;
 
-// MaxText's accelerator table as SIZE:GRID, followed by "+" when every dim wraps and by "+01" when only some do.
-// A size counts `per_device` for each device.
+// MaxText's accelerator table as SIZE:GRID, followed by "+" if every dim wraps and by "+01" if only some do.
+// SIZE counts each device `per_device` times.
 struct KnownKind {
   std::string name;
   std::int64_t per_device;
@@ -114,7 +114,7 @@ std::string name_refusal(const std::string& name, std::int64_t slices = 1) {
   return message_of([&] { find_topology(name, slices); });
 }
 
-// A file that is gone when the test ends.
+// A file that is removed when the test ends.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text)

@@ -1,4 +1,4 @@
-// Which device stands where, and how axis sizes come from the settings.
+// Where each device is in the mesh, and how axis sizes follow from the settings.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ std::string mesh_refusal(const std::string& request) {
   return message_of([&] { built(request); });
 }
 
-// "data=2x1 fsdp=1x4": dcn x ici of the axes larger than 1.
+// "data=2x1 fsdp=1x4": DCN size x ICI size of each axis larger than 1.
 std::string sizes(const Mesh& mesh) {
   std::vector<std::string> words;
   for (const Axis& axis : mesh.axes()) {

@@ -1,4 +1,4 @@
-// Which process has which devices.
+// Which process owns which devices.
 #include "mesh/owners.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// In which steps values are added up over devices.
+// The steps in which values are summed over devices.
 #include "mesh/sum_order.h"
 
 #include <gtest/gtest.h>

@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Arenas,
                                            "model_name=deepseek3-tiny first_num_dense_layers=1 ici_expert_parallelism=4 "
                                            "ici_fsdp_parallelism=2 use_ring_of_experts=true num_moe_token_chunks=2"));
 
-// Of a device and of a process that has the shards of all four.
+// The peak memory of one device, and of a process that has the shards of all four.
 std::pair<std::int64_t, std::int64_t> peaks_of(const Plan& plan) {
   const auto in_process = [&](const Buffer& buffer) { return buffer.bytes * sharding::shards(buffer.distinct, plan.mesh); };
   return {device_arena(plan).bytes, pack(plan, in_process).bytes};
@@ -71,8 +71,8 @@ graph::Graph on_four(const graph::Graph& graph, const std::vector<sharding::Spec
   return partition::partition(graph, roots, {result}, {kFour, target, rules}).graph;
 }
 
-// A device has a quarter of the value, then all of it: 4 KiB twice, then 4 and 16. In the process there are all quarters, and what
-// all devices have alike once.
+// A device has a quarter of the value and then all of it: first 4 KiB twice, then 4 and 16 KiB. In the process there are all quarters, and
+// the whole value, which is the same on all devices, exists once.
 TEST(Peaks, CountWhatIsGathered) {
   graph::Builder builder;
   builder.mark_result(graph::scale(builder.input("x", {64, 64}, DType::float32, {"", ""}), 2), "y");
@@ -81,8 +81,8 @@ TEST(Peaks, CountWhatIsGathered) {
   EXPECT_EQ(peaks_of(lower(graph, kFour)), (std::pair<std::int64_t, std::int64_t>((4 + 16) * 1024, (16 + 16) * 1024)));
 }
 
-// A device gathers 64 KiB of tokens, of which it has 16, whose place the rows take; order and sizes are 64 bytes each. In the
-// process the gathered tokens exist once, for all four devices, and orders of 32 bytes stand side by side.
+// A device gathers 64 KiB of tokens, of which it has 16 KiB itself; the rows take the memory of these 16 KiB. Order and sizes take 64 bytes
+// each. In the process the gathered tokens exist once for all four devices, and the orders of 32 bytes are adjacent.
 TEST(Peaks, CountTheTokensThatRowsAreTakenFrom) {
   const sharding::Spec matrix{{{0}, {}}, {}}, vector{{{0}}, {}};
   graph::Builder builder;
@@ -100,7 +100,7 @@ TEST(Peaks, CountTheTokensThatRowsAreTakenFrom) {
             (std::pair<std::int64_t, std::int64_t>((16 + 64) * 1024 + 2 * 64, (4 * 16 + 64) * 1024 + 4 * 32 + 64)));
 }
 
-// A value that is there before a loop is there in every iteration of it; one that an iteration makes is not.
+// A value that is made before a loop and read in it lives through all iterations; a value that an iteration makes does not.
 TEST(Lifetimes, OfWhatALoopReadsAreWhole) {
   Plan plan;
   const auto add_buffer = [&](Lasts lasts) {

@@ -1,4 +1,4 @@
-// The first difference of two plans, in words of what differs.
+// Tests the message about the first difference between two plans.
 #include "plan/compare.h"
 
 #include <functional>
@@ -48,7 +48,7 @@ std::string changed(const std::function<void(Plan&)>& change) {
 
 TEST(ComparePlans, FindsNoneBetweenEqualOnes) { EXPECT_EQ(first_difference(small(), small()), ""); }
 
-// Whatever field of whatever entry differs.
+// The difference may be in any field of any entry.
 TEST(ComparePlans, NamesTheFieldAndBothValues) {
   EXPECT_EQ(first_difference(small("silu"), small("relu")),
             "instruction 4 (kernel unary of z): what it does is function=silu in the file and function=relu here");
@@ -95,7 +95,7 @@ TEST(ComparePlans, NamesTheFieldAndBothValues) {
             "instruction 2 (kernel binary of y): the advances of operand 1 is [{loop=1 by=2}] in the file and [{loop=1}] here");
 }
 
-// What is alike but for numbers of views and buffers.
+// Plans that are alike except for their counts of entries and the numbers that refer to views and instructions.
 TEST(ComparePlans, FindsNumbersThatDiffer) {
   EXPECT_EQ(changed([](Plan& p) { p.views.push_back(p.views[0]); }).substr(0, 13), "the file has ");
   EXPECT_EQ(
@@ -114,7 +114,7 @@ TEST(ComparePlans, FindsNumbersThatDiffer) {
               StartsWith("the other of instruction 1 is 2 in the file and 3 here"));
 }
 
-// A saved plan that is held to what another request runs.
+// The error message of checking the saved plan of one request against the plan of another.
 std::string held(const std::string& saved, const std::string& here) {
   const SavedPlan of_here = planned(here);
   return test::message_of([&] { check_same(planned(saved), of_here.plan, of_here.origin, "a.plan"); });

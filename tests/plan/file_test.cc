@@ -1,4 +1,4 @@
-// A plan is loaded as it was saved, and a file that is anything else is refused with what is wrong.
+// A plan is loaded as it was saved, and any other file is refused with a message that says what is wrong.
 #include "plan/file.h"
 
 #include <filesystem>
@@ -22,7 +22,7 @@ const SavedPlan& small_saved() {
   return plan;
 }
 
-// All of a file but its first line.
+// The text of a file without its first line.
 std::string content_of(const std::string& text) { return text.substr(text.find('\n') + 1); }
 
 std::string refusal(const std::string& text) {
@@ -54,7 +54,7 @@ TEST(PlanFile, TellsWhatItWasMadeFor) {
   EXPECT_THAT(text, Not(HasSubstr("setting run_name")));
 }
 
-// Names may hold anything.
+// Names may contain any characters.
 TEST(PlanFile, KeepsNamesWithSigns) {
   SavedPlan plan = small_saved();
   plan.plan.buffers[0].name = "a \"b\" \\ c\nd";
@@ -97,7 +97,7 @@ TEST(PlanFile, RefusesEveryTruncation) {
   }
 }
 
-// Whatever bit is another one, of the line with the hash too.
+// Flips every bit of the first line, which has the hash, and random bits of the whole file.
 TEST(PlanFile, RefusesEveryFlippedBit) {
   const std::string text = file_text(small_saved().plan, small_saved().origin);
   std::mt19937 random(1);
@@ -113,7 +113,7 @@ TEST(PlanFile, RefusesEveryFlippedBit) {
   }
 }
 
-// What somebody wrote by hand, with a hash that fits.
+// The file has been edited by hand, and its hash fits.
 TEST(PlanFile, SaysWhereAPlanCannotBeRead) {
   const std::string content = content_of(file_text(small_saved().plan, small_saved().origin));
   const auto changed = [&](const std::string& what, const std::string& by) {

@@ -1,4 +1,4 @@
-// What a graph becomes when it is lowered: where values are made, and what is copied.
+// Tests how a graph is lowered to a plan: where values are made, and what is copied.
 #include "plan/lower.h"
 
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The instructions, without what stands behind "#".
+// The printed instructions of a plan, without the comments after "#".
 std::vector<std::string> instructions_of(const Plan& plan) {
   std::vector<std::string> lines;
   for (const std::string& line : split(to_text(plan), '\n')) {
@@ -67,7 +67,7 @@ TEST(Lower, CopiesWhatIsNotMadeElementByElement) {
               ElementsAre("0 b1 float32[2, 2] = transpose order=[1, 0] b0 float32[2, 2]", "1 b0 float32[2, 2] = copy b1 float32[2, 2]"));
 }
 
-// A value that nothing reads any more gives its memory to what is made of it; one that is read later keeps it.
+// A value that is not read any more gives its memory to the value made from it; a value that is read later keeps its memory.
 TEST(Lower, MakesAValueWhereAnOperandEnds) {
   EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # x\n"
                       "%1: float32[4] = unary %0 function=scale a=2  # a\n"
@@ -82,7 +82,7 @@ TEST(Lower, MakesAValueWhereAnOperandEnds) {
                           "3 b1 float32[2, 2] = transpose order=[1, 0] b3 float32[2, 2]"));
 }
 
-// The logits' gradient lies where the logits did: they are the largest value of a step.
+// The gradient of the logits takes the memory of the logits, which are the largest value of a step.
 TEST(Lower, MakesTheGradientOfLogitsInTheirPlace) {
   EXPECT_THAT(lowered("%0: float32[1, 2, 8] = input labels=(-, -, -)  # x\n"
                       "%1: int32[1, 2] = input labels=(-, -)  # targets\n"
@@ -105,7 +105,7 @@ TEST(Lower, SwapsStatesOverAThirdPlace) {
                           "2 b0 float32[4] = copy b2 float32[4]"));
 }
 
-// What one state was goes to another before the first is written over; nothing is moved aside.
+// The old value of a state is copied to another state before the first one is overwritten, so that no temporary copy is needed.
 TEST(Lower, HandsStatesOnInTurn) {
   EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # a\n"
                       "%1: float32[4] = input labels=(-)  # b\n"
@@ -127,7 +127,7 @@ constexpr const char* kLayers =
     "  return %3, %2\n"
     "return %2 as y, %3 as all\n";
 
-// The carried value has one place, an iteration's slices are read and made where they lie.
+// The carried value has one buffer, and the slices of an iteration are read and made in place.
 TEST(Lower, RunsALoopOnSlices) {
   EXPECT_THAT(lowered(kLayers),
               ElementsAre("0 b2 float32[4] = copy b0 float32[4]", "1 loop 3 times",
@@ -135,7 +135,8 @@ TEST(Lower, RunsALoopOnSlices) {
                           "3 b2 float32[4] = unary function=silu b3 float32[4] @1"));
 }
 
-// Where each iteration keeps what it was given, that is copied first and read there, so that the next is made where it is carried.
+// If each iteration stacks the carried value that it was given, this value is first copied to the stack and read from there, so that the
+// next one can be made in the carried buffer.
 TEST(Lower, KeepsACarriedValueBeforeTheNextIsMade) {
   EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # x\n"
                       "%1: float32[4], %2: float32[3, 4] = repeat %0 sizes=[3] labels=(layers) carried=1 stacks=[0]  # layers\n"
@@ -149,7 +150,7 @@ TEST(Lower, KeepsACarriedValueBeforeTheNextIsMade) {
                           "4 b1 float32[4] = binary function=add b2 float32[4] @1, b3 float32[4]"));
 }
 
-// What is stacked in two shapes is there once; what has a place of its own is copied there.
+// A value that is stacked in two shapes is stored once; if a stack has a buffer of its own, the value is copied there.
 TEST(Lower, KeepsOnceWhatIsStackedTwice) {
   const std::string loop =
       "%0: float32[4] = input labels=(-)  # x\n"
@@ -179,7 +180,7 @@ TEST(Lower, KeepsOnceWhatIsStackedTwice) {
                           "7 b4 float32[3, 2, 2] = unary function=scale a=3 b5 float32[3, 2, 2]"));
 }
 
-// A parameter's slice stands among its dims, and its update goes where it was.
+// The parameter is sliced along a middle dim, so a slice is not dense: it is copied out, and its update is copied back to its place.
 TEST(Lower, CopiesSlicesThatAreNotDense) {
   EXPECT_THAT(lowered("%0: float32[4, 3, 2] = parameter labels=(-, layers, -)  # w\n"
                       "%1: float32[4, 3, 2] = repeat %0 sizes=[3] labels=(layers) slices=[1] stacks=[1] reverse=true  # layers\n"
@@ -203,8 +204,8 @@ TEST(Lower, UpdatesSlicesOfStateInPlace) {
               ElementsAre("0 loop 3 times", "1 b0 float32[4] @0 = unary function=silu b0 float32[4] @0"));
 }
 
-// A slice that a loop is the last to read gives its memory to what an iteration makes of it, in a region too. A stack that is read
-// behind the loop keeps it.
+// If a loop is the last to read a slice, the slice gives its memory to the value that an iteration makes from it, in a region too. A stack
+// that is read after the loop keeps its memory.
 TEST(Lower, MakesAValueWhereASliceEnds) {
   const std::string stack =
       "%0: float32[4] = input labels=(-)  # x\n"
@@ -253,7 +254,7 @@ TEST(Lower, SaysThatStagesAreNotRun) {
             "state: pipeline stages are laid out but not run yet\n  fix: ici_pipeline_parallelism=1");
 }
 
-// Written for a group, but not split: a kernel would have to reach into the memory of other devices.
+// An op over a group of devices that was not split: its kernel would have to reach into the memory of other devices.
 TEST(Lower, TakesNoKernelOverSeveralDevices) {
   graph::Builder builder = graph::Builder::of_region("body");
   const graph::Tensor x = builder.shard_input("x", {2, 3}, DType::float32, {0});

@@ -1,4 +1,4 @@
-// Plans of small training steps.
+// Support for tests of plans: the plans of small training steps.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace moesh::test {
 
-// Two devices by default; keys that follow win.
+// Two devices by default; keys that are appended take precedence.
 inline const std::string kOnTwo =
     kSparse + "compile_topology=cpu-2 per_device_batch_size=1 base_emb_dim=16 vocab_size=32 max_target_length=16 ";
 

@@ -1,4 +1,4 @@
-// Every rule of plans: a plan that breaks it is told from one that does not, by words that say where.
+// Tests every rule of plans: a plan that breaks the rule is refused with a message that says where, and a sound plan is not.
 #include "plan/verify.h"
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-// state w; inputs x; a loop of three that multiplies x by slices of w; a collective; a copy; an output.
+// A sound plan: state w; input x; a loop of three iterations that multiplies x by slices of w; a collective; a copy; an output.
 const Plan& sound() {
   static const Plan plan = [] {
     const graph::ParsedGraph parsed = graph::parse_graph(
@@ -153,7 +153,7 @@ TEST(Verify, HoldsViewsToTheirBuffersInEveryIteration) {
               operand(p, kMultiply, 1).advances[0].loop = kMultiply;
             }).find(": it moves on with instruction 2, which is no loop"),
             std::string::npos);
-  // A slice of three behind the first dim: [2, 3, 2] floats of which the second dim is stepped over.
+  // A view of one of three slices along the second dim: [2, 2] floats of [2, 3, 2].
   Plan plan;
   plan.buffers.push_back({"w", Lasts::from_run_to_run, 48, {}});
   plan.views.push_back({0, {2, 2}, DType::float32, {}, {}, 1, 3, -1});
@@ -252,7 +252,7 @@ TEST(Verify, HoldsKernelsToTheShardsOfTheirResults) {
 }
 
 TEST(Verify, HoldsResultsToPlacesOfTheirOwn) {
-  // A product in the memory of one of its operands; what goes by element may be there.
+  // A softmax may not be made in the memory of its operand; an elementwise op may.
   EXPECT_EQ(broken([](Plan& p) {
               at(p, kLast).op = graph::Op::softmax;
               at(p, kLast).attributes = {};
@@ -261,7 +261,7 @@ TEST(Verify, HoldsResultsToPlacesOfTheirOwn) {
             "instruction 7 (softmax of y): result 0 is made in buffer 5 (gathered), where operand 0 lies");
   EXPECT_EQ(broken([](Plan& p) { at(p, kFirstCopy).results = at(p, kFirstCopy).operands; }),
             "instruction 0 (copy of layers): result 0 is made in buffer 0 (x), where operand 0 lies");
-  // Element by element, but another slice of the same stack.
+  // The op is elementwise, but its result is another slice of the stack that it reads.
   const std::string words = broken([](Plan& p) {
     p.views.push_back(operand(p, kMultiply, 1));
     p.views.back().advances.clear();

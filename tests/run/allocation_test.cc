@@ -1,4 +1,4 @@
-// A step takes its memory before it runs: once every kernel has run, no run allocates.
+// A step gets its memory before it runs: once every kernel has run, no run allocates.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -27,7 +27,7 @@ void* counted(std::size_t bytes, std::size_t alignment) {
 
 }  // namespace
 
-// Not inlined: GCC warns of a mismatch where it sees what one of them calls and not what the other does.
+// Not inlined: GCC warns of a mismatch if it sees what one of new and delete calls, but not what the other one calls.
 #define MOESH_APART [[gnu::noinline]]
 MOESH_APART void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
 MOESH_APART void* operator new(std::size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
@@ -40,7 +40,7 @@ MOESH_APART void operator delete(void* memory, std::size_t, std::align_val_t) no
 namespace moesh::run {
 namespace {
 
-// Numbers that differ from run to run, so that rows go to other experts each time.
+// Feeds numbers that differ from run to run, so that rows go to different experts each time.
 void feed(const Program& program, std::int64_t run) {
   std::uint32_t draw = static_cast<std::uint32_t>(run) * 7919 + 1;
   const auto next = [&] { return (draw = draw * 1664525 + 1013904223) >> 8; };
@@ -70,7 +70,7 @@ TEST_P(Allocations, NoneAfterTheFirstStep) {
   const session::Session session = test::session(GetParam());
   train::StepProgram step =
       train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
-  Workers workers(1);  // with more it is open which of them first takes a block
+  Workers workers(1);  // with several workers, it is open which of them takes a block first
   Program program(std::move(step.plan), std::make_shared<State>(), workers, {.checks_lifetimes = false});
   for (std::int64_t run = 0; run < 4; ++run) {
     feed(program, run);

@@ -1,4 +1,4 @@
-// Typed access to buffers.
+// Tests of arrays, which are typed buffers, and of the pool that they come from.
 #include "run/array.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(Array, IsSeenInShapesOfAsManyElements) {
   EXPECT_EQ(test::message_of([&] { reshaped(array, {3, 5}); }), "[2, 6] seen as [3, 5], which has other many elements");
 }
 
-// Of any sizes, in any order: what is free makes room before more is taken.
+// Arrays of any size are allocated and freed in any order. Free memory makes room before more memory is taken.
 TEST(Pool, HoldsNoMoreThanArraysTookAtOnce) {
   const auto pool = Pool::create();
   std::vector<Array> live;

@@ -1,4 +1,4 @@
-// A run beside its plan.
+// Tests the comparison of what a run did with its plan.
 #include "run/audit.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace moesh::run {
 namespace {
 
-// Four devices gather rows in a loop of three, and add up a partial sum.
+// Four devices gather rows in a loop of three iterations, and add the sum of the rows to the carried value.
 constexpr const char* kText =
     "mesh {x=4}\n"
     "%0: float32[8, 2] as [(x), -] = input labels=(-, -)  # x\n"

@@ -1,4 +1,4 @@
-// How plans are run: what is given, kept and handed out, and what is refused.
+// Tests how plans are run: inputs, state and outputs, and what is refused.
 #include "run/program.h"
 
 #include <cmath>
@@ -30,7 +30,7 @@ TEST(Program, ChecksWhatItIsGiven) {
   EXPECT_EQ(message({pool->allocate({2}, DType::bfloat16)}), "x: a program takes float32 [2], it is given bfloat16 [2]");
 }
 
-// A state of two numbers that grows by what comes in.
+// A graph with a state to which every run adds the input.
 graph::Graph growing(std::int64_t size) {
   graph::Builder builder;
   const graph::Tensor sum = builder.state("sum", {size}, DType::float32, Labels(1));
@@ -62,7 +62,7 @@ TEST(Program, TakesNoKernelOfAnotherBackend) {
             "add: the backend empty has no kernel for binary");
 }
 
-// A loop that throws in its second iteration starts from its first one the next time.
+// If a loop throws in its second iteration, the next run starts with the first iteration again.
 TEST(Program, BeginsAnewAfterAnError) {
   graph::Builder builder;
   const graph::Tensor x = builder.input("x", {2}, DType::float32, {""});
@@ -101,7 +101,7 @@ TEST(Program, EndsBeforeWhatAnObserverNames) {
   EXPECT_EQ(number(program.state("sum"), 0), 1);
 }
 
-// A buffer whose life is over holds nothing that could be taken for a number.
+// With checks of lifetimes, a buffer holds NaN before and after its lifetime, so that nothing in it can be taken for a number.
 TEST(Program, FillsWhatIsNotNeededWithNaN) {
   graph::Builder builder;
   const graph::Tensor y = graph::scale(builder.input("x", {100}, DType::float32, {""}), 2);
@@ -115,7 +115,7 @@ TEST(Program, FillsWhatIsNotNeededWithNaN) {
   EXPECT_EQ(number(program.output("z"), 0), 2);
 }
 
-// So a kernel that reaches into another owner's memory ends the test.
+// A kernel that reaches into another owner's memory ends the test, because that memory is closed.
 TEST(MemoryDeathTest, ThatIsClosedCannotBeTouched) {
   const Memory memory(100);
   *memory.at(7) = std::byte{1};

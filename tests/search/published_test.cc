@@ -1,4 +1,4 @@
-// What others ran and published, with the layouts that they chose: the search finds none slower.
+// For published runs the search finds no slower layout than the one that was published.
 #include <gtest/gtest.h>
 
 #include "base/text.h"
@@ -10,7 +10,7 @@ namespace {
 
 struct Published {
   const char* request;
-  const char* layout;  // theirs
+  const char* layout;  // the published one
 };
 
 constexpr Published kPublished[] = {

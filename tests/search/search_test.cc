@@ -1,4 +1,4 @@
-// That a search looks at what there is, holds what it tells, and leaves out nothing that is better.
+// A search covers what the request leaves open, its figures are those of the planner, and it misses nothing better.
 #include "search/search.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Two layers on eight devices: few enough plans to make them all.
+// Two layers on eight devices, so that all plans of the space can be made.
 const std::string kSmall =
     "model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=2 base_emb_dim=512 base_mlp_dim=1024 base_moe_mlp_dim=1024 "
     "max_target_length=512 per_device_batch_size=2 compile_topology=v5p-8 custom_mesh_and_rule=ep-as-cp";
@@ -86,7 +86,7 @@ TEST(Front, IsTheSameInAnyOrder) {
   }
 }
 
-// All plans of a space, and the front of them.
+// Makes all plans of a space, and returns their front.
 std::vector<Found> front_of_all(const std::string& request) {
   const Space space = space_of(test::words_of(request));
   Front front(1.25);
@@ -157,7 +157,7 @@ TEST(SearchReport, QuotesItsCommandsForAShell) {
   EXPECT_EQ(front_of(told, "").table->rows[1].back().text, second);
 }
 
-// No layout of the same request that a person may name is better than what was found.
+// No layout that a user might name for the same request is faster than the one that was found.
 TEST(SearchSlow, IsNoWorseThanWhatTheRequestCouldSay) {
   const std::string model =
       "model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=4 max_target_length=1024 per_device_batch_size=4 "
@@ -179,7 +179,7 @@ bool names(const Keys& keys, const std::string& key) {
   return std::any_of(keys.begin(), keys.end(), [&](const std::string& one) { return one.starts_with(key + "="); });
 }
 
-// One key of the request for each thing that is otherwise open.
+// Gives one key at a time for each thing that the search otherwise chooses.
 TEST(Space, LeavesWhatTheRequestGives) {
   const std::string model = "model_name=mixtral-8x7b compile_topology=v5p-32 ";  // 16 devices
   const auto says = [&](const std::string& given, const std::string& key) {
@@ -226,7 +226,7 @@ TEST(Space, DividesSlicesAndWhatIsWithinThem) {
   }
 }
 
-// What is counted as too large is: its parameters and moments alone take more than a device has.
+// A layout is too large, and counted so, if its parameters and moments alone take more than a device's memory.
 TEST(Space, LeavesOutWhatItsStateAloneMakesTooLarge) {
   const Space space = space_of(test::words_of("model_name=llama2-70b compile_topology=v5e-64"));
   EXPECT_GT(space.too_large, 0);

@@ -1,4 +1,4 @@
-// Requests for completions: what is read from them, and what is refused with which words.
+// Completion requests: how they are read, and which are refused with which message.
 #include "serve/completion.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ class CompletionRequests : public ::testing::Test {
     return {200, "no error"};
   }
   std::string refusal(const std::string& body) const { return error(body).what(); }
-  // Of a request with a prompt, and this besides.
+  // The refusal of a request with a prompt and these members.
   std::string refusal_with(const std::string& members) const { return refusal("{\"prompt\": \"abc\", " + members + "}"); }
 
   const config::Settings settings_ = config::load({"vocab_size=200"}).settings;
@@ -123,7 +123,7 @@ TEST_F(CompletionRequests, WithOtherPromptsAreRefused) {
   EXPECT_THAT(refusal(R"({"prompt": ["a","a","a"], "n": 3})"), HasSubstr("9 texts of a request, at most 8 go on"));
 }
 
-// A tokenizer may lack ids in between.
+// The ids of a tokenizer may have gaps.
 TEST_F(CompletionRequests, WithTokensThatMakeNoTextAreRefused) {
   const auto wordlevel = tokenizer::open((test::source_folder() / "tests/golden/tokenizers/wordlevel").string());
   const Served served{"small", *wordlevel, settings_, {}, {}, 32, 1'000'000, 20, 8};

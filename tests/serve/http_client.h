@@ -1,4 +1,4 @@
-// A client of HTTP that can be as odd as a test wants it.
+// An HTTP client that can behave as oddly as a test wants.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 namespace moesh::test {
 
 struct Reply {
-  int status = 0;  // 0: none came
-  std::map<std::string, std::string> headers;  // by their names in lower case
+  int status = 0;  // 0 if none came
+  std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
 };
 
@@ -42,7 +42,7 @@ class HttpClient {
     socket_ = -1;
   }
 
-  // Whether all of it went out.
+  // Returns whether all bytes were sent.
   bool send(const std::string& bytes) {
     std::size_t sent = 0;
     while (sent < bytes.size()) {
@@ -53,7 +53,7 @@ class HttpClient {
     return true;
   }
 
-  // The next answer, with its pieces put together.
+  // Receives the next answer and joins its chunks.
   Reply receive() {
     Reply reply;
     std::string line = next_line();
@@ -74,7 +74,7 @@ class HttpClient {
     }
     return reply;
   }
-  // What comes next, line by line: "" at the end too.
+  // Reads the next line. At the end of the connection it returns what is left, possibly nothing.
   std::string next_line() {
     std::size_t end = 0;
     while ((end = read_.find("\r\n")) == std::string::npos) {
@@ -84,7 +84,7 @@ class HttpClient {
     read_.erase(0, end + 2);
     return line;
   }
-  // Whether the other side closes, with nothing more to read.
+  // Whether the server closes the connection without sending anything more.
   bool is_closed() {
     return read_.empty() && !more();
   }

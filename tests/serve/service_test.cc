@@ -1,4 +1,4 @@
-// A server that is spoken to over a socket: its answers, and that nothing that clients do ends it or spoils other answers.
+// A server behind a socket: its answers, and that nothing a client does ends it or spoils other answers.
 #include "serve/service.h"
 
 #include <future>
@@ -17,7 +17,7 @@
 #include "tokenizer/bytes.h"
 
 #ifdef __SANITIZE_THREAD__
-// The library is not built for it, so how it guards its constants is not seen.
+// The library is not built with the thread sanitizer, which therefore does not see how it guards its constants.
 extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:libcpp-httplib.so\n"; }
 #endif
 
@@ -44,7 +44,7 @@ struct Wanted {
   bool has_weights = true;
 };
 
-// A model of bytes behind a port, in this process.
+// A model of bytes, served on a port by this process.
 class Serving {
  public:
   explicit Serving(const Wanted& wanted = {})
@@ -101,7 +101,7 @@ json body_of(const Reply& reply) {
 std::string text_of(const Reply& reply) { return body_of(reply)["choices"][0]["text"]; }
 std::string message_of(const Reply& reply) { return json::parse(reply.body)["error"]["message"]; }
 
-// What `moesh decode` goes on with.
+// What `moesh decode` generates.
 std::vector<json> decoded(const std::vector<std::string>& words) {
   std::vector<std::string> all{"decode", llama(), "tokenizer_path=", "dtype=float32", "--json"};
   all.insert(all.end(), words.begin(), words.end());
@@ -114,7 +114,7 @@ std::vector<json> decoded(const std::vector<std::string>& words) {
   return texts;
 }
 
-// The data of a stream's events.
+// The data fields of a stream's events.
 std::vector<std::string> events_of(const Reply& reply) {
   EXPECT_EQ(reply.headers.at("content-type"), "text/event-stream");
   std::vector<std::string> events;
@@ -333,7 +333,7 @@ TEST(Serve, GivesUpTheTextsOfClientsThatGo) {
   EXPECT_TRUE(test::wait_until([&] { return const_cast<Serving&>(serving).server().connections() == 0; }));
 }
 
-// Whoever sends an answer's pieces may find out first, before it asks for one and between two.
+// The code that sends an answer may learn that the client is gone before it asks for the first piece, or between two pieces.
 TEST(Serve, CountsStreamsThatNobodyTakesToTheirEnd) {
   const Serving serving;
   Service& service = const_cast<Serving&>(serving).service();
@@ -365,7 +365,7 @@ TEST(Serve, RefusesTextsThatItCannotKeep) {
   EXPECT_EQ(post(serving.port(), greedy("abc", 4)).status, 200);
 }
 
-// A third of them wrong.
+// One request in three is wrong.
 std::string some_request(int i) { return post_of(i % 3 == 2 ? "{\"prompt\": 5}" : greedy("prompt " + std::to_string(i), 3)); }
 
 TEST(Serve, AnswersManyRequestsAtOnceWithFewConnections) {
@@ -389,7 +389,7 @@ TEST(Serve, AnswersManyRequestsAtOnceWithFewConnections) {
   EXPECT_EQ(refused, 133);
 }
 
-// Slow readers keep their own connections busy, and nothing else.
+// A client that does not read blocks only its own connection.
 TEST(Serve, GoesOnWhileClientsDoNotRead) {
   const Serving serving;
   std::vector<std::unique_ptr<HttpClient>> clients;

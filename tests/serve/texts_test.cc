@@ -1,4 +1,4 @@
-// What a client hears of its texts while they grow.
+// What a client receives of its texts while they grow.
 #include "serve/texts.h"
 
 #include <thread>
@@ -58,7 +58,7 @@ TEST_F(GrowingTexts, KeepWhatASlowClientDidNotHear) {
   EXPECT_TRUE(end.are_whole);
 }
 
-// Waits longer than any test may take: only what is new ends it.
+// The timeout is longer than any test may take, so only new text can end the wait.
 TEST_F(GrowingTexts, WakeWhoWaits) {
   for (const bool streams : {true, false}) {
     Texts texts(asked(streams), *tokenizer_);

@@ -1,4 +1,4 @@
-// A request opened: what it is called, and what only a run refuses.
+// Opening a request: its headline, and what only a run refuses.
 #include "session/session.h"
 
 #include <gmock/gmock.h>

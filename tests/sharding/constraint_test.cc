@@ -1,4 +1,4 @@
-// What a constraint changes after the rules have spoken.
+// What a constraint changes after the rules have been applied.
 #include <string>
 #include <vector>
 

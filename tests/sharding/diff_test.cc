@@ -1,4 +1,4 @@
-// What a change of settings moves.
+// What a change of settings moves between devices.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -97,7 +97,8 @@ TEST(Diff, ShowsAnotherShape) {
   EXPECT_EQ(find(moved, "parameter", "decoder/layers/mlp/wi_0/kernel"), nullptr);
 }
 
-// Whole tensors on eight devices, cut in eight: each has its part. The other way round each lacks seven eighths.
+// From whole tensors on eight devices to shards of an eighth, each device already has its shard. In the other
+// direction each lacks seven eighths.
 TEST(Diff, CountsTheBytesThatTravel) {
   const std::string whole = "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1";
   const std::string cut = " ici_data_parallelism=1 ici_fsdp_parallelism=8";
@@ -117,17 +118,17 @@ TEST(Diff, CountsTheBytesThatTravel) {
   EXPECT_EQ(json["differences"][0]["after"]["replicas"], 8);
 }
 
-// A parameter whose rows were cut and whose columns are: of its part a device has one piece in eight.
+// The kernel's rows were sharded and its columns will be, so a device has an eighth of its new shard.
 TEST(Diff, CountsWhatADeviceHasOfItsNewPart) {
   const LayoutDiff moved = diff_of(kLlama, "ici_fsdp_parallelism=1 ici_tensor_parallelism=8");
   const Difference* kernel = find(moved, "parameter", "decoder/layers/mlp/wi_0/kernel");
   ASSERT_NE(kernel, nullptr);
-  const double parts = 3.0 * 4096 * 32 * 11008 * 4;  // with both moments
+  const double parts = 3.0 * 4096 * 32 * 11008 * 4;  // kernel and both moments
   EXPECT_EQ(kernel->travel.bytes, parts * 7 / 8);
   EXPECT_EQ(kernel->travel.most, parts / 8 * 7 / 8);
 }
 
-// Along fsdp or along expert: each device has the same part.
+// Whether the axis is fsdp or expert, each device has the same shard.
 TEST(Diff, CallsNothingMovedThatOnlyHasAnotherName) {
   const LayoutDiff same = diff_of(kLlama, "ici_fsdp_parallelism=1 ici_expert_parallelism=8");
   EXPECT_EQ(find(same, "parameter", "decoder/layers/mlp/wi_0/kernel"), nullptr);
@@ -135,7 +136,7 @@ TEST(Diff, CallsNothingMovedThatOnlyHasAnotherName) {
   for (const Difference& d : same.differences) EXPECT_THAT(d.path, HasSubstr("scale")) << "the model lays its norms on fsdp alone";
 }
 
-// Moments over data lie otherwise than their parameters.
+// Moments that are sharded over data have another layout than their parameters.
 TEST(Diff, ListsMomentsThatGoTheirOwnWay) {
   const LayoutDiff moved =
       diff_of("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1", "shard_optimizer_over_data=true");

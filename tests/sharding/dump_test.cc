@@ -1,4 +1,4 @@
-// The dump's format; what it holds is tested against the recorded dumps in cli/golden_test.cc.
+// The format of the dump; its contents are compared with recorded dumps in cli/golden_test.cc.
 #include <string>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is told about laid-out tensors: bytes, replicas, components, zero-1, and dims that do not divide.
+// Properties of laid-out tensors: bytes, replicas, components, sharding of moments over data, and dims that do not divide.
 #include <string>
 #include <vector>
 
@@ -78,7 +78,7 @@ TEST(CheckEven, AcceptsWhatDivides) {
   EXPECT_EQ(message_of([] { check_even(tensor({8, 4}, {{1}, {3}}), {}, mesh_of_layouts()); }), "no error");
 }
 
-// Where the first default rule for a label stands.
+// The place of the first default rule for a label.
 std::string rule_at(const std::string& label) {
   const config::Settings settings = config::load({}).settings;
   for (const config::AxisRule& r : settings.rules("logical_axis_rules")) {

@@ -16,7 +16,8 @@ std::vector<Finding> findings_of(const std::string& request) {
   return lint_experts(session::open(test::words_of(model + request)).layout);
 }
 
-// Eight experts a token over two devices: every token needs both, so whole tokens once are less than each of their rows.
+// With eight experts per token over two devices, every token needs both devices, so sending each token once
+// costs less than sending a row per expert.
 TEST(LintExperts, NamesTheCheaperWayForTokensToTravel) {
   const std::vector<Finding> found = findings_of("ici_fsdp_parallelism=4 ici_expert_parallelism=2");
   ASSERT_EQ(found.size(), 1u);
@@ -34,7 +35,7 @@ TEST(LintExperts, NamesTheExchangeWhereATokenHasFewExperts) {
   EXPECT_EQ(found[0].tries.front(), Keys{"use_ring_of_experts=false"});
 }
 
-// With one expert a token over four devices that share all tokens, the sums of the layer are the dearest part.
+// With one expert per token over four devices that share all tokens, summing the layer's results costs most.
 TEST(LintExperts, SaysWhatItCostsThatDevicesShareTheirTokens) {
   const std::vector<Finding> found = findings_of(
       "custom_mesh_and_rule=ep-tp ici_fsdp_parallelism=2 ici_expert_parallelism=4 num_experts_per_tok=1 n_routing_groups=-1 topk_routing_group=-1");

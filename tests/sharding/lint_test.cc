@@ -1,4 +1,4 @@
-// Each check of the lint: a case in which it fires, with its fix, and one in which it does not.
+// For each check of the lint a case in which it fires, with its fix, and a case in which it does not.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -30,7 +30,7 @@ std::vector<Finding> found(const std::string& request, const std::string& check)
   return only(lint(session.layout, {session.batch.micro_rows}), check);
 }
 
-// A layout by hand: parameters and activations as (path, labels, shape), laid by the rules.
+// The layout of a test: parameters and activations as path, labels and shape, to which the rules are applied.
 struct Given {
   std::string path;
   Labels labels;
@@ -112,7 +112,7 @@ TEST(LintIdleRule, FlagsARuleOfTheUsersForALabelThatNobodyBears) {
   EXPECT_EQ(findings[0].fix, "the label mlp, if it was meant");
 }
 
-// Also where this model, which sends rows to its experts, has no such label.
+// A label is suggested even if this model does not have it, here because it sends rows to its experts.
 TEST(LintIdleRule, GuessesTheLabelThatWasMeant) {
   const std::vector<Finding> findings =
       found("model_name=mixtral-8x7b compile_topology=v5p-64 logical_axis_rules=[[activation_exps,[expert]]]", "idle-rule");
@@ -128,7 +128,7 @@ TEST(LintIdleRule, FlagsARuleThatAnEarlierOneAlwaysBeats) {
   EXPECT_EQ(findings[0].cost, "the rule at the command line settles the dim before");
 }
 
-// The cause is the one that `why` gives.
+// The cause is the same that `why` gives.
 TEST(LintIdleRule, NamesTheAxisThatAnotherDimOfTheValueHolds) {
   const std::string own =
       "model_name=llama2-7b compile_topology=v6e-8 override_logical_axis_rules=true logical_axis_rules=[[embed,[fsdp]],[mlp,[fsdp]],"
@@ -143,7 +143,7 @@ TEST(LintIdleRule, SaysNothingOfRulesThatComeWithMoesh) {
   EXPECT_THAT(found("model_name=llama2-7b", "idle-rule"), IsEmpty());
 }
 
-// A copy of the base file, or of a rule set, is as silent as what it was copied from.
+// A copy of the base file or of a rule set gives no more findings than the original.
 TEST(LintRules, SayNoMoreOfACopyThanOfTheFileThatCameWithMoesh) {
   const test::TemporaryFolder folder;
   for (const std::string name : {"base", "rules/ep-as-dp", "rules/2d-fsdp", "rules/cp-as-ep"}) {
@@ -287,7 +287,7 @@ TEST(LintUneven, IsAnErrorForParametersAndAWarningForActivations) {
   EXPECT_TRUE(has_errors(findings));
 }
 
-// Queries' and values' heads in all layers are one cause.
+// The key and value heads of all layers are one cause.
 TEST(LintUneven, IsToldOnceForAllTensorsOfACause) {
   const std::vector<Finding> findings =
       found("model_name=llama3-8b compile_topology=v5p-32 ici_tensor_parallelism=16 ici_fsdp_parallelism=1", "uneven");
@@ -362,7 +362,7 @@ TEST(Lint, PrintsWhatFixesLeadTo) {
   EXPECT_EQ(json["fixes"][1]["fits"], false);
 }
 
-// Into a shell, which takes brackets and blanks for its own.
+// A shell would interpret brackets and blanks, so they are quoted.
 TEST(Lint, PrintsFixesToBePasted) {
   Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
   f.fixes = {{{"mlp_activations=[silu, linear]", "a=1"}}};
@@ -370,7 +370,7 @@ TEST(Lint, PrintsFixesToBePasted) {
   EXPECT_EQ(nlohmann::json::parse(to_json(std::vector{f}))["findings"][0]["fix"], "'mlp_activations=[silu, linear]' a=1");
 }
 
-// What is pasted keeps the rules that the command line has already.
+// A pasted fix keeps the rules that the command line already has.
 TEST(Lint, AddsRulesToThoseOfTheCommandLine) {
   const session::Session session = test::session("model_name=llama2-7b logical_axis_rules=[[mlp,[tensor]],[embed_vocab,[]]]");
   EXPECT_EQ(with_rules(session.layout, {{"embed_vocab", {{"fsdp"}}}, {"norm", {{}}}}),

@@ -1,4 +1,4 @@
-// The tables for people.
+// The tables that people read.
 #include <string>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// To which part of a model parameters belong.
+// The component of a model to which a parameter's role belongs.
 #include "sharding/role.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How an ordered list of rules becomes a spec: each clause of the semantics, and random lists against a naive oracle.
+// How an ordered list of rules becomes a spec: each clause of the semantics, and random lists compared with a naive oracle.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -99,7 +99,7 @@ TEST(Rules, TheStepsTellWhatBecameOfEachRule) {
   EXPECT_EQ(to_string(found.spec, mesh_of_rules()), "[-, (tensor, fsdp), -]");
 }
 
-// The semantics again, written from their description alone: names and sets, one dim at a time.
+// The semantics written again from their description alone, with names and sets and one dim at a time.
 std::vector<std::vector<std::string>> oracle(const Labels& labels, const std::vector<AxisRule>& rules,
                                              const std::set<std::string>& axes_of_mesh) {
   std::map<std::size_t, std::vector<std::string>> given;
@@ -170,7 +170,7 @@ TEST(Rules, AgreeWithANaiveOracleOn100000RandomCases) {
     ASSERT_TRUE(found.spec.partial.empty());
     for (const RuleStep& step : found.steps) blocked += step.outcome == Outcome::axis_taken ? 1 : 0;
   }
-  // The cases reach what they are meant to test.
+  // Enough of the random cases shard a dim, and enough are blocked by a taken axis.
   EXPECT_GT(sharded, 40'000);
   EXPECT_GT(blocked, 20'000);
 }

@@ -1,4 +1,4 @@
-// Specs: counting shards, the largest shard, and how they are printed.
+// Specs: the number of shards, the largest shard, and how specs are printed.
 #include <gtest/gtest.h>
 
 #include "sharding/spec.h"

@@ -1,5 +1,5 @@
-// Tables of every preset under several rule sets at the widths of terminals: nothing is too wide, every spec is whole, and
-// every row can be told from its neighbours.
+// Tables of every preset under several rule sets at usual terminal widths: no line is too wide, every spec is
+// complete, and neighbouring rows can be told apart.
 #include <string>
 #include <vector>
 
@@ -22,7 +22,7 @@ std::vector<std::string> requests() {
   std::vector<std::string> all;
   for (const std::string& model : config::builtin_names("models")) {
     const std::string request = "model_name=" + model + " compile_topology=v5p-64 ";
-    const bool has_own_mesh = model == "deepseek3-671b-2dfsdp";  // without tensor parallelism
+    const bool has_own_mesh = model == "deepseek3-671b-2dfsdp";  // its mesh has no tensor axis
     if (!has_own_mesh) all.push_back(request + "ici_fsdp_parallelism=4 ici_expert_parallelism=2 ici_tensor_parallelism=2 ici_context_parallelism=2");
     all.push_back(request + "custom_mesh_and_rule=ep-as-cp ici_fsdp_parallelism=8 ici_expert_parallelism=4");
     all.push_back(request + "custom_mesh_and_rule=2d-fsdp ici_fsdp_parallelism=8 ici_fsdp_transpose_parallelism=2 ici_expert_parallelism=2");
@@ -32,7 +32,7 @@ std::vector<std::string> requests() {
 
 session::Session open(const std::string& request) { return session::open(test::words_of(request), session::Evenness::reported); }
 
-// A spec or a path that is wider than the terminal is the one thing that may stand out.
+// Only a line that consists of a single spec or path may be wider than the terminal.
 void expect_lines_fit(const std::string& text, int width) {
   for (const std::string& line : split(text, '\n')) {
     const std::string words(trim(line));
@@ -44,7 +44,7 @@ void expect_lines_fit(const std::string& text, int width) {
   }
 }
 
-// Between two headings, no two rows begin alike; what is folded begins with a bracket.
+// Neighbouring rows between two headings begin with different names. A line that begins with a bracket continues a folded row.
 void expect_rows_differ(const std::string& text) {
   std::string before;
   for (const std::string& line : split(text, '\n')) {

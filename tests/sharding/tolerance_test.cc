@@ -1,4 +1,4 @@
-// How much of the parameters may leave out an axis of the mesh.
+// How large a part of the parameters may leave a mesh axis unused.
 #include "sharding/tolerance.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// `spread` of 16 rows lies on fsdp, `whole` of 4 on nothing.
+// The parameter `spread` has 16 rows sharded over fsdp, `whole` has 4 rows and is replicated.
 Layout made_of_axes(std::vector<mesh::Axis> axes) {
   Layout layout{mesh::Mesh(std::move(axes)), "", {}, false, {}, {}, {}, {}, {}};
   const mesh::AxisIndex fsdp = layout.mesh.find("fsdp").value();
@@ -41,7 +41,7 @@ TEST(Tolerance, CountsParametersThatLeaveOutAnAxis) {
       "  fix: another layout (`moesh lint` tells), or a larger sharding_tolerance");
 }
 
-// At its default of 2 % it only warns: layouts that are in use go beyond it.
+// At its default of 2 % the check only warns, since layouts in common use exceed it.
 TEST(Tolerance, RefusesOnlyWhereItIsGiven) {
   ::testing::internal::CaptureStderr();
   check_tolerance(made_of_axes({{"fsdp", 2, 1}}), config::load({}).settings);

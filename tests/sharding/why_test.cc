@@ -1,4 +1,4 @@
-// What `why` says: each outcome of a rule in words, what a constraint changes, and an activation's neighbours.
+// What `why` says: each outcome of a rule in words, what a constraint changes, and an activation's producers and consumers.
 #include <string>
 #include <vector>
 
@@ -141,7 +141,7 @@ TEST(Why, SaysThatStagesCarryTheBatchBesideAPipeline) {
   EXPECT_THAT(text, HasSubstr("Beside the pipeline: stage carries the batch, before data.\n"));
 }
 
-// What a layer is given comes from the embedding and from the layer before.
+// A layer's inputs come from the embedding and from the previous layer.
 TEST(Why, NamesProducersAndConsumersAcrossLayersAndParameters) {
   const std::string inputs = why_activation("model_name=llama2-7b compile_topology=v6e-8", "decoder/layers/inputs");
   EXPECT_THAT(inputs, HasSubstr("  from embedded  "));
@@ -154,7 +154,7 @@ TEST(Why, NamesProducersAndConsumersAcrossLayersAndParameters) {
   EXPECT_THAT(hidden, HasSubstr("  with decoder/layers/mlp/wi_0/kernel  [fsdp, -, -]\n")) << hidden;
 }
 
-// Which dims differ is told by what they are, wherever they stand.
+// Dims are compared by their labels, wherever they stand in the two tensors.
 TEST(Why, NamesTheDimsThatLieOtherwise) {
   const std::string text = why_activation("model_name=llama2-7b compile_topology=v6e-8 ici_fsdp_parallelism=4 ici_context_parallelism=2",
                                           "decoder/layers/self_attention/attention_op/key");

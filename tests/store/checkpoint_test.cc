@@ -1,4 +1,4 @@
-// Checkpoints: what is saved is read back, whole or in parts, and nothing that was damaged is.
+// Checkpoints: what was saved can be read, whole or in parts, and damaged data are refused.
 #include "store/checkpoint.h"
 
 #include <filesystem>
@@ -25,7 +25,7 @@ using test::message_of;
 
 About about() { return {"1.0", "today", 7, 96, "adamw", 12, {{"fsdp", 2}}, {{"steps", "9"}, {"model_name", "a \"b\""}}}; }
 
-// A matrix of which two devices have half of the columns each, and a vector.
+// A matrix whose columns are split between two devices, and a vector.
 struct State {
   std::vector<float> left = std::vector<float>(12), right = std::vector<float>(12), vector = std::vector<float>(5);
 
@@ -108,7 +108,7 @@ TEST_F(Checkpoints, TakeThePlaceOfOneOfTheSameName) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/7.old"));
 }
 
-// What is left of a run that was killed is no checkpoint, and does not stand in the way.
+// The remains of a killed run are not a checkpoint, and do not block the next save.
 TEST_F(Checkpoints, ThatWereNotFinishedAreNone) {
   std::filesystem::create_directories(folder_.path() + "/7.part");
   folder_.write("7.part/data-00000.safetensors", "half");
@@ -118,7 +118,7 @@ TEST_F(Checkpoints, ThatWereNotFinishedAreNone) {
   EXPECT_THAT(steps_in(folder_.path()), ElementsAre(7));
 }
 
-// One bit, anywhere in any file.
+// A single flipped bit anywhere in any file is noticed.
 TEST_F(Checkpoints, AreRefusedWhereABitIsAnotherOne) {
   const std::string path = save();
   std::mt19937 engine(3);
@@ -195,10 +195,10 @@ TEST_F(Checkpoints, AreNotWrittenWhereNobodyMay) {
   Saving saving(folder_.path() + "/file/7", about(), state_.held());
   saving.wait();
   EXPECT_THAT(saving.error(), HasSubstr("/file/7"));
-  saving.wait_for("v");  // nobody waits for what failed
+  saving.wait_for("v");  // returns at once, since the save failed
 }
 
-// Several processes write a part each; the first says where all of them are.
+// Each process writes a part; the first process writes the index of all parts.
 TEST_F(Checkpoints, AreWrittenByProcessesTogether) {
   const std::string path = folder_.path() + "/7";
   const auto of = [&](const Block& matrix, const Block& vector) {
@@ -261,7 +261,7 @@ TEST(CheckpointSettings, AreComparedKeyByKey) {
   EXPECT_THAT(changed, ElementsAre("d - 4", "b 2 5", "a 1 -"));
 }
 
-// An index that contradicts itself, with the right hash.
+// The refusal of an index that contradicts itself but has the right hash.
 std::string refusal(const std::string& changed_from, const std::string& to) {
   Index index{about(), {{"d", 200, 100, 1}}, {}};
   index.tensors["w"] = {DType::float32, {2, 3}, 1, "", {{0, 100, whole_block({2, 3}), {1}}}};

@@ -1,4 +1,4 @@
-// Event files and pictures, read back byte by byte.
+// Event files and PNG images, checked byte by byte.
 #include "store/event_file.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Where the tensors of Hugging Face's files lie in a model's, what numbers they hold, and what is refused of them.
+// How tensors of Hugging Face files map to a model's tensors, which numbers they hold, and what is refused.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -40,7 +40,7 @@ std::string file_of(const std::vector<Entry>& entries) {
   return test::safetensors(header + "}", data);
 }
 
-// 0, 1, 2, ... as float32.
+// A tensor with the values 0, 1, 2, ... in float32.
 Entry counted_up(const std::string& name, const Shape& shape) {
   std::vector<float> numbers(static_cast<std::size_t>(elements(shape)));
   std::iota(numbers.begin(), numbers.end(), 0.0f);
@@ -57,7 +57,7 @@ std::vector<float> read(const std::string& folder, const std::string& name) {
   return all;
 }
 
-// What becomes of the only tensor of a model's that is filled.
+// The values of the model's tensor `ours`, filled from the tensors `theirs`.
 std::vector<float> filled(const HuggingFaceModel& model, const std::vector<Entry>& theirs, const ModelTensor& ours) {
   const test::TemporaryFolder folder;
   folder.write("model.safetensors", file_of(theirs));
@@ -122,7 +122,7 @@ TEST(HuggingFaceNames, HeadsThatTurnInHalvesAreTurnedAsNeighboursWhereTheModelDo
   EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   model.turns_pairs = true;
   EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
-  model.turned = 2;  // the first dims of a head only
+  model.turned = 2;  // only the first dims of a head
   EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   model.query_factor = 0.5;
   EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 0.5f, 1, 1.5f, 2, 2.5f, 3, 3.5f));

@@ -1,4 +1,4 @@
-// The same layers, stacked and alone.
+// The names of layers, stacked and unstacked.
 #include "store/layers.h"
 
 #include <gmock/gmock.h>
@@ -20,14 +20,14 @@ TEST(LayerNames, TellWhatTheLayersOfAStackAreCalledAlone) {
   EXPECT_EQ(names.find("decoder/layers_3/mlp/wi/kernel"), nullptr);
 }
 
-// Two kinds of layers take turns: those of the first kind are the even ones.
+// Two kinds of layers alternate; those of the first kind have even numbers.
 TEST(LayerNames, KnowThatKindsOfLayersTakeTurns) {
   const LayerNames names({{"decoder/layers/layers_0/x", {0, 2}}, {"decoder/layers/layers_1/x", {0, 2}}});
   EXPECT_THAT(names.alone("decoder/layers/layers_0/x"), ElementsAre("decoder/layers_0/x", "decoder/layers_2/x"));
   EXPECT_THAT(names.alone("decoder/layers/layers_1/x"), ElementsAre("decoder/layers_1/x", "decoder/layers_3/x"));
 }
 
-// Seven layers in cycles of three: the last one is left.
+// Seven layers in cycles of three: one layer remains.
 TEST(LayerNames, CountOnInTheLayersThatAreLeftOfACycle) {
   const LayerNames names({{"decoder/layers/layers_0/x", {1, 2}},
                           {"decoder/layers/layers_1/x", {1, 2}},
@@ -39,7 +39,7 @@ TEST(LayerNames, CountOnInTheLayersThatAreLeftOfACycle) {
   EXPECT_THAT(few.alone("mu/decoder/layers_remainder/layers_1/x"), ElementsAre("mu/decoder/layers_1/x"));
 }
 
-// Two cycles of two layers in a stack and one behind it, and a layer that is left.
+// Two cycles, each of two layers in a stack and one after it; two layers remain.
 TEST(LayerNames, CountInStacksWithinStacks) {
   const LayerNames names({{"decoder/scanned_blocks/local_layers/x", {1, 2, 2}},
                           {"decoder/scanned_blocks/global_layer/x", {1, 2}},
@@ -54,7 +54,7 @@ TEST(LayerNames, CountInStacksWithinStacks) {
 }
 
 TEST(LayerParts, AreFoundInStacksWithinStacks) {
-  std::vector<float> stack{0, 1, 2, 3, 4, 5, 6, 7};  // two numbers a layer, [2, 2, 2] with the cycles in dim 1
+  std::vector<float> stack{0, 1, 2, 3, 4, 5, 6, 7};  // two numbers per layer, [2, 2, 2] with the cycles in dim 1
   const Part whole = dense_part({{0, 2}, {0, 2}, {0, 2}}, DType::float32, reinterpret_cast<std::byte*>(stack.data()));
   const Layer layer{"decoder/scanned_blocks/local_layers/x", 1, 1, 0};
   float made[2] = {};

@@ -1,4 +1,4 @@
-// Parts of tensors: what they share is copied, whatever their strides and types, and chunks go through a block once and in order.
+// Parts of tensors: their shared elements are copied whatever the strides and types, and chunks cover a block once, in order.
 #include "store/parts.h"
 
 #include <numeric>
@@ -39,7 +39,7 @@ TEST(Parts, CopyWhatTheyShareAndNothingElse) {
 
 TEST(Parts, MayLieTurnedInMemory) {
   std::vector<float> turned = values_counted_up(6), rows(6);
-  // [2, 3], of which the second dim stands in front.
+  // A [2, 3] matrix stored in column-major order.
   const Part from{{{0, 2}, {0, 3}}, DType::float32, room_of(turned), {4, 8}};
   EXPECT_EQ(copy_shared(from, dense_part({{0, 2}, {0, 3}}, DType::float32, room_of(rows))), 6);
   EXPECT_THAT(rows, ElementsAre(0, 2, 4, 1, 3, 5));

@@ -1,4 +1,4 @@
-// Safetensors files: what is read, and what is said of those that are cut short or lie.
+// Safetensors files: what is read, and what is said about files that are cut short or inconsistent.
 #include <cstring>
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// Tokenizers of every kind against what the libraries of their formats make of the same texts.
+// Compares tokenizers of every kind with what the libraries of their formats make of the same texts.
 #include <filesystem>
 #include <fstream>
 
@@ -46,7 +46,7 @@ TEST_P(RecordedTokenizer, MakesTheRecordedIdsAndTexts) {
   }
 }
 
-// Offsets are those of bytes that there are, in order, and the ids are the same with and without them.
+// Offsets stay within the text and do not decrease, and the ids are the same with and without offsets.
 TEST_P(RecordedTokenizer, TellsWhichBytesATokenStandsFor) {
   const auto tokenizer = open((kRecorded / GetParam()).string());
   const auto expected = nlohmann::json::parse(test::read_text(kRecorded / GetParam() / "expect.json"));

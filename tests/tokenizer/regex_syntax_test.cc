@@ -1,4 +1,4 @@
-// Expressions in Ruby's syntax, and what they match once they are PCRE2's.
+// Regular expressions in Ruby's syntax, and what they match after translation to PCRE2.
 #include <gmock/gmock.h>
 
 #include "tests/support.h"

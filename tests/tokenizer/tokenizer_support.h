@@ -1,4 +1,4 @@
-// Small tokenizers for tests, made of the parts of a tokenizer.json.
+// Small tokenizers for tests, assembled from the parts of a tokenizer.json.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace moesh::test {
 
 using Part = std::pair<std::string, std::string>;
 
-// The letters a to h, the blank, "ab" and "abc" as byte pairs, with other parts in place of those.
+// A BPE tokenizer with the letters a to h, the blank, "ab" and "abc"; `parts` replaces parts of the file.
 inline nlohmann::json tokenizer_json(const std::vector<Part>& parts = {}) {
   nlohmann::json json = nlohmann::json::parse(R"({
     "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
@@ -31,7 +31,7 @@ inline std::unique_ptr<tokenizer::Tokenizer> tokenizer_of(const std::vector<Part
   return tokenizer::read_tokenizer_json(tokenizer_json(parts), "t");
 }
 
-// Its tokens as the file writes them.
+// The tokens of a text, spelled as in the tokenizer's file.
 inline std::vector<std::string> tokens_of(const tokenizer::Tokenizer& tokenizer, std::string_view text,
                                           tokenizer::Special special = tokenizer::Special::left_out) {
   std::vector<std::string> tokens;

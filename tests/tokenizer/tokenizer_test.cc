@@ -1,4 +1,4 @@
-// Tokenizers: what a text and its tokens have to do with each other, and what is said of files that are none.
+// Tokenizers: how a text and its tokens correspond, and what is said about files that are not valid.
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -52,7 +52,7 @@ TEST(Tokenizer, TellsTheBytesThatATokenCameFromThroughAllSteps) {
   EXPECT_EQ(pieces[1].end, 8);
 }
 
-// A sequence that was begun and goes wrong is one bad character, as most readers have it.
+// A multi-byte sequence that breaks off is replaced by one character, as most decoders do.
 TEST(Tokenizer, TakesBytesThatAreNoTextForReplacementCharacters) {
   const auto tokenizer = open(kTokenizers + "/bytelevel-gpt2");
   const std::string bad =
@@ -90,7 +90,7 @@ TEST(Tokenizer, MayBeUsedBySeveralThreads) {
   EXPECT_THAT(wrong, ElementsAre(0, 0, 0, 0));
 }
 
-// Parts of a long word that no token goes across have the tokens that the whole has.
+// A long word is cut only where no token can span the cut, so its parts have the same tokens as the whole.
 TEST(Tokenizer, CutsLongWordsOnlyWhereNoTokenGoesAcross) {
   const auto tokenizer = tokenizer_of({});
   std::string text;
@@ -101,7 +101,7 @@ TEST(Tokenizer, CutsLongWordsOnlyWhereNoTokenGoesAcross) {
     for (const std::string& token : tokens_of(*tokenizer, i % 3 == 0 ? "abc" : i % 3 == 1 ? "bca" : "?xab"))
       expected.push_back(token);
   }
-  // "a" at the end of one part and "b" at the start of the next are never neighbours here.
+  // No part ends with "a" before a part that begins with "b".
   EXPECT_EQ(tokens, expected);
 }
 
@@ -297,7 +297,7 @@ TEST(Tokenizer, RefusesTextsThatNoTokenTakesWhereNothingStandsForThem) {
       << "it is left out where no token is named";
 }
 
-// An expression that tries every way is given up on, not waited for.
+// An expression that backtracks without end is given up on.
 TEST(Tokenizer, GivesUpOnExpressionsWithoutEnd) {
   const auto tokenizer = tokenizer_of(
       {{"pre_tokenizer",

@@ -1,4 +1,4 @@
-// Code points, kinds of characters and normalisation forms.
+// Code points, character classes and normalisation forms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(Unicode, FormsComposeAndDecompose) {
   EXPECT_EQ(normalized("a\xCC\x81\xCC\xA3", nfd), "a\xCC\xA3\xCC\x81") << "marks in the order of their classes";
 }
 
-// What is composed with what stands before it begins no piece.
+// No piece of a text may begin with a character that composes with the one before it.
 TEST(Unicode, PiecesOfATextBeginAtBoundaries) {
   const UnicodeForm nfc{true, false}, nfkc{true, true};
   EXPECT_TRUE(is_boundary('a', nfc));

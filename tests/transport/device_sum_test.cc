@@ -1,4 +1,4 @@
-// Sums over devices have one order, which shows in their bits: in collectives between layouts and in those of regions.
+// Sums over devices have one order, which shows in their bits, both in collectives between layouts and in the collectives of regions.
 #include "transport/device_sum.h"
 
 #include <cmath>
@@ -33,7 +33,7 @@ double get(const Array& array, std::int64_t i) {
   return value;
 }
 
-// A vector of which each device of a mesh has a part of the sum.
+// A vector that is a partial sum over a mesh: each device has one term of it.
 class Parts {
  public:
   Parts(mesh::Mesh mesh, DType dtype, std::int64_t size, int threads = 2) : mesh_(std::move(mesh)), workers_(threads) {
@@ -49,7 +49,7 @@ class Parts {
   }
   Array all_reduced() { return reduced(sharding::whole_spec(1)); }
 
-  // By the collective of a region's body.
+  // The sum that the collective of a region's body makes.
   Array all_summed() {
     graph::Builder builder = graph::Builder::of_region("body");
     const graph::Tensor x = builder.shard_input("x", value_.shape, of(0).view.dtype, all_axes(mesh_));
@@ -67,7 +67,7 @@ class Parts {
   Placed value_;
 };
 
-// One number a device.
+// The sum of one number per device.
 double sum_of(const mesh::Mesh& mesh, DType dtype, const std::vector<double>& numbers) {
   Parts parts(mesh, dtype, 1);
   for (std::size_t i = 0; i < numbers.size(); ++i) set(parts.of(i), 0, numbers[i]);
@@ -76,7 +76,7 @@ double sum_of(const mesh::Mesh& mesh, DType dtype, const std::vector<double>& nu
   return sum;
 }
 
-constexpr double kLarge = 0x1p24;  // in float32 one more is as much, two more are two more
+constexpr double kLarge = 0x1p24;  // in float32, adding 1 to it changes nothing, and adding 2 is exact
 
 TEST(SumsOverDevices, GoAlongAnAxisInTheOrderOfCoordinates) {
   const mesh::Mesh mesh({{"x", 4, 1}});
@@ -100,7 +100,7 @@ TEST(SumsOverDevices, GoWithinSlicesFirst) {
   EXPECT_EQ(sum_of(mesh::Mesh({{"x", 1, 4}}), DType::float32, {kLarge, 0, 1, 1}), kLarge);
 }
 
-// 1 + 2^-8 rounds to 1 in bfloat16, 1 + 2^-7 is one.
+// 1 + 2^-8 rounds to 1 in bfloat16, and 1 + 2^-7 is exact.
 TEST(SumsOverDevices, AreWideBetweenAxesAndRoundedOnce) {
   const double small = 0x1p-8;
   EXPECT_EQ(sum_of(mesh::Mesh({{"x", 4, 1}}), DType::bfloat16, {1, small, small, 0}), 1 + 2 * small);
@@ -110,7 +110,7 @@ TEST(SumsOverDevices, AreWideBetweenAxesAndRoundedOnce) {
       << "the sum is float32's, and then rounded";
 }
 
-// The definition itself, for one element of all devices.
+// The sum by definition, for one element of all devices.
 template <typename W>
 W by_definition(const std::vector<std::int64_t>& steps, std::size_t step, const std::vector<W>& values, std::size_t begin,
                 std::size_t end) {
@@ -121,7 +121,7 @@ W by_definition(const std::vector<std::int64_t>& steps, std::size_t step, const 
   return sum;
 }
 
-// Numbers of very different sizes, more than one piece and one task of them.
+// Fills the terms with numbers of very different magnitudes.
 void fill(Parts& parts, std::size_t devices, std::int64_t size) {
   std::uint64_t state = 1;
   for (std::size_t device = 0; device < devices; ++device) {
@@ -133,7 +133,8 @@ void fill(Parts& parts, std::size_t devices, std::int64_t size) {
   }
 }
 
-// However the bytes travel: to every device whole, or to each its block, along any axis first; by one thread or by three.
+// The bits do not depend on how the bytes are sent: the whole sum to every device, or to each device its block, along any axis first; by
+// one thread or by three. There are enough elements for several pieces and tasks.
 TEST(SumsOverDevices, HaveTheSameBitsWhateverWayTheyTake) {
   constexpr std::int64_t kSize = 75'000;
   const mesh::Mesh mesh({{"x", 2, 2}, {"y", 3, 1}, {"z", 2, 1}});

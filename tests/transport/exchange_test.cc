@@ -1,4 +1,4 @@
-// Values brought from one layout to another by several owners of a mesh's devices: the bits, and the bytes that travel.
+// Tests resharding by several owners of a mesh's devices: the bits of the results, and the bytes that are sent.
 #include "transport/exchange.h"
 
 #include <cstring>
@@ -21,7 +21,7 @@ using sharding::OwnedShards;
 using sharding::ShardAxes;
 using sharding::Spec;
 
-// An end that counts what is sent through it.
+// An endpoint that counts the bytes sent through it.
 class Counting : public Endpoint {
  public:
   Counting(std::unique_ptr<Endpoint> end, std::int64_t& bytes) : end_(std::move(end)), bytes_(&bytes) {}
@@ -49,11 +49,11 @@ std::vector<View> owned(const run::Placed& value, const mesh::Owners& owners, in
 }
 
 struct Result {
-  std::int64_t moved = 0;  // as the exchanges count it
-  std::int64_t sent = 0;   // through the ends
+  std::int64_t moved = 0;  // bytes moved between devices, as the exchanges count them
+  std::int64_t sent = 0;   // bytes sent between owners, through the endpoints
 };
 
-// Each owner has a copy of its own of the new shards, and all are held to `expected`.
+// Runs a move in which each owner has its own copy of the new shards, and compares all of these with `expected`.
 Result hold(const Move& move, bool is_all_reduce, const run::Placed& value, const run::Placed& expected, const mesh::Owners& owners,
             run::Pool& pool) {
   Result result;
@@ -137,8 +137,8 @@ bool is_even(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {
   return true;
 }
 
-// By the usual algorithms: a gather's devices get what they lack, a sum's send away all but the piece that they keep. Uneven blocks
-// over two axes do not lie within those over one of them, so that more of them moves.
+// The bytes that the usual algorithms move: in a gather, devices get what they lack; in a sum, they send all but the piece that they keep.
+// There is no figure for uneven blocks, because blocks over two axes do not lie within those over one of them, so that more is moved.
 std::optional<std::int64_t> expected_bytes(const Move& move, const ReshardOf& how, DType dtype, const mesh::Mesh& mesh) {
   if (!is_even(move.shape, move.from, mesh) || !is_even(move.shape, move.to, mesh)) return std::nullopt;
   const std::int64_t members = sharding::shards(how.axes, mesh), from = held(move.shape, dtype, move.from, mesh);
@@ -151,7 +151,7 @@ std::optional<std::int64_t> expected_bytes(const Move& move, const ReshardOf& ho
   }
 }
 
-// Every step from one layout to another, by one owner up to one a device.
+// Every step from one layout to another, by different numbers of owners, from a single one to one per device.
 TEST(ExchangeOverOwners, HasTheBitsOfOneOwnerAndMovesWhatThePlanSays) {
   const auto pool = run::Pool::create();
   backend::Workers workers(2);

@@ -1,4 +1,4 @@
-// Rows between the devices of a group: each op on the operands of all members.
+// Tests of the collectives that move rows between the devices of a group. Each is given the operands of all members.
 #include "tests/backend/cpu/rows_support.h"
 
 namespace moesh::backend::test {
@@ -6,7 +6,7 @@ namespace {
 
 Tensor integers(Shape shape, const std::vector<double>& all) { return values(DType::int32, std::move(shape), all); }
 
-// The op on a device of a group with one operand, which each device has its own of.
+// Runs an op of one operand on one device of a group; `all` has the operand of every device.
 Tensor of_group(Op op, const Tensors& all, const Tensor& like, std::int64_t member) {
   const auto members = static_cast<std::int64_t>(all.size());
   return run({op, GroupOf{{}, members}, all, {like}, member, members})[0];
@@ -19,7 +19,7 @@ TEST(Gather, PutsTheDevicesOneAfterTheOther) {
   }
 }
 
-// Of pieces that are shared out among threads.
+// The shards are so large that they are copied in pieces by several threads.
 TEST(Gather, CopiesEveryByteOfLargeShards) {
   Tensors all;
   std::vector<std::byte> expected;
@@ -30,7 +30,7 @@ TEST(Gather, CopiesEveryByteOfLargeShards) {
   EXPECT_EQ(of_group(Op::gather, all, Tensor(DType::float64, {150, 3001}), 0).bytes, expected);
 }
 
-// The sum of what devices send for a token, by the token's owner, in the order of devices.
+// The expected result of scatter_rows: for each token, its owner sums what the devices send, in the order of devices.
 Tensor scattered(const Call& call) {
   const Tensor& out = call.results[0];
   Tensor made(out.dtype, out.shape);
@@ -68,7 +68,7 @@ TEST(ScatterRows, IsZeroWhereNoRowComesBack) {
             filled(DType::float32, {5, 3}, 0).bytes);
 }
 
-// The first token of a group's first device, of which each member has some rows; weights are ones where they are given.
+// What comes back for the first token of a group's first device, of which each member has some rows. Weights, if there are any, are ones.
 double returned(DType dtype, const std::vector<std::vector<double>>& rows_of_members, bool is_weighted) {
   const auto members = static_cast<std::int64_t>(rows_of_members.size());
   Call scatter{Op::scatter_rows, GroupOf{{}, members, 8}, {}, {Tensor(dtype, {1, 1})}, 0, members};
@@ -93,7 +93,7 @@ double returned(DType dtype, const std::vector<std::vector<double>>& rows_of_mem
   return made;
 }
 
-// A row a device travels, in the values' type: 1 + 2^-8 is 1 in bfloat16, so what is lost on the way is lost.
+// Every device sends one row in the type of the values. As 1 + 2^-8 is 1 in bfloat16, what is rounded away before sending is lost.
 TEST(RowsThatComeBack, AreRoundedWhereTheyAreSent) {
   const double small = 0x1p-8;
   for (const bool is_weighted : {false, true}) {
@@ -115,7 +115,7 @@ TEST(RowsThatComeBack, AreAddedUpByDeviceThenInTheirOrder) {
   }
 }
 
-// A device alone has them in one step, to the same bits.
+// On a single device rows come back in one step, with the same bits.
 TEST(RowsThatComeBack, AreOnADeviceAloneWhatTheyAreInAGroup) {
   for (const DType dtype : floating_types()) {
     const Group alone(1, 100);
@@ -124,7 +124,8 @@ TEST(RowsThatComeBack, AreOnADeviceAloneWhatTheyAreInAGroup) {
   }
 }
 
-// What a group fetches, times anything, is its tokens times what the other comes back as: each is the other's gradient.
+// The dot product of fetched tokens and any rows equals that of the tokens and the returned rows, so fetching and returning are each
+// other's gradient.
 TEST(Rows, FetchingAndReturningAreTransposes) {
   for (const std::int64_t members : {1, 2, 4}) {
     for (const std::int64_t limit : {0, 17}) {
@@ -149,7 +150,7 @@ Tensors plan(const Tensor& counts, std::int64_t index, std::int64_t experts_here
                     {Tensor(DType::int32, counts.shape), Tensor(DType::int32, {experts_here}), Tensor(DType::int32, {})}});
 }
 
-// Two devices, two experts each: what each has for every expert, and how much of it is kept.
+// Two devices with two experts each: how many rows each device has for every expert, and how many of these are kept.
 struct Exchanged {
   Tensor counts = integers({2, 4}, {2, 0, 1, 2, 1, 3, 0, 1});
   Tensors kept, sizes;
@@ -173,7 +174,7 @@ struct Exchanged {
 
 TEST(ExchangeRows, SortsByExpertThenByTheDeviceThatRowsComeFrom) {
   const Exchanged e(0);
-  // The rows' own numbers: ten for the device, then their place there.
+  // Each row holds a number: 10 or 20 for its device, plus its place there.
   const Tensors rows{values(DType::float64, {5, 1}, {10, 11, 12, 13, 14}), values(DType::float64, {5, 1}, {20, 21, 22, 23, 24})};
   const Tensor first = e.exchange(rows, Tensor(DType::float64, {6, 1}), 0, false);
   EXPECT_EQ(first.bytes, values(DType::float64, {6, 1}, {10, 11, 20, 21, 22, 23}).bytes);
