@@ -61,11 +61,11 @@ class State {
   std::vector<store::Held> held() {
     std::vector<store::Held> all;
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      const bool is_turned = i % 3 == 2;
-      const Shape shape = is_turned ? Shape{16, 64, 1024} : Shape{1024, 1024};
+      const bool is_permuted = i % 3 == 2;
+      const Shape shape = is_permuted ? Shape{16, 64, 1024} : Shape{1024, 1024};
       all.push_back({fmt::format("w{:03}", i),
                      {DType::float32, shape, -1, "", {}},
-                     parts(values_[i], shape, is_turned),
+                     parts(values_[i], shape, is_permuted),
                      {store::whole_block(shape)}});
     }
     return all;
@@ -77,7 +77,7 @@ class State {
   std::int64_t bytes() const { return static_cast<std::int64_t>(values_.size() * values_[0].size() * sizeof(float)); }
 
  private:
-  std::vector<store::Part> parts(std::vector<float>& values, const Shape& shape, bool is_turned) const {
+  std::vector<store::Part> parts(std::vector<float>& values, const Shape& shape, bool is_permuted) const {
     auto* data = reinterpret_cast<std::byte*>(values.data());
     std::vector<store::Part> made;
     const std::int64_t last = shape.back() / devices_;
@@ -85,7 +85,7 @@ class State {
       store::Block block = store::whole_block(shape);
       block.back() = {device * last, (device + 1) * last};
       store::Part part = store::dense_part(block, DType::float32, data);
-      if (is_turned) part.strides = {last * 4, shape[0] * last * 4, 4};
+      if (is_permuted) part.strides = {last * 4, shape[0] * last * 4, 4};
       made.push_back(std::move(part));
       data += store::elements_of(block) * 4;
     }

@@ -17,8 +17,8 @@ std::string equation_of(const Case& of) {
   const std::string b = of.batch > 1 ? "b" : "";
   switch (of.layout) {
     case Layout::plain: return b + "mk," + b + "kn->" + b + "mn";
-    case Layout::b_turned: return b + "mk," + b + "nk->" + b + "mn";
-    case Layout::a_turned: return b + "km," + b + "kn->" + b + "mn";
+    case Layout::b_transposed: return b + "mk," + b + "nk->" + b + "mn";
+    case Layout::a_transposed: return b + "km," + b + "kn->" + b + "mn";
   }
   return "";
 }
@@ -63,22 +63,22 @@ std::vector<Case> cases() {
       {"few rows", plain, 1, 32, 1024, 1024},
       {"few rows", plain, 1, 64, 512, 512},
       {"few rows", plain, 1, 128, 1408, 2048},
-      {"its input's gradient", b_turned, 1, 512, 256, 512},
-      {"its input's gradient", b_turned, 1, 2048, 256, 512},
-      {"its input's gradient", b_turned, 1, 2048, 512, 1024},
-      {"its input's gradient", b_turned, 1, 4096, 1024, 1024},
-      {"its input's gradient", b_turned, 1, 2048, 256, 128},
-      {"its input's gradient", b_turned, 1, 512, 256, 8192},
-      {"its weights' gradient", a_turned, 1, 256, 512, 512},
-      {"its weights' gradient", a_turned, 1, 512, 1024, 2048},
-      {"its weights' gradient", a_turned, 1, 128, 256, 4096},
-      {"its weights' gradient", a_turned, 1, 256, 128, 2048},
-      {"its weights' gradient", a_turned, 1, 256, 256, 2048},
-      {"its weights' gradient", a_turned, 1, 256, 8192, 512},
-      {"its weights' gradient", a_turned, 1, 1024, 1024, 4096},
-      {"scores of 32 heads", b_turned, 32, 128, 128, 64},
-      {"scores of 8 heads", b_turned, 8, 512, 512, 64},
-      {"scores of 16 heads", b_turned, 16, 256, 256, 128},
+      {"its input's gradient", b_transposed, 1, 512, 256, 512},
+      {"its input's gradient", b_transposed, 1, 2048, 256, 512},
+      {"its input's gradient", b_transposed, 1, 2048, 512, 1024},
+      {"its input's gradient", b_transposed, 1, 4096, 1024, 1024},
+      {"its input's gradient", b_transposed, 1, 2048, 256, 128},
+      {"its input's gradient", b_transposed, 1, 512, 256, 8192},
+      {"its weights' gradient", a_transposed, 1, 256, 512, 512},
+      {"its weights' gradient", a_transposed, 1, 512, 1024, 2048},
+      {"its weights' gradient", a_transposed, 1, 128, 256, 4096},
+      {"its weights' gradient", a_transposed, 1, 256, 128, 2048},
+      {"its weights' gradient", a_transposed, 1, 256, 256, 2048},
+      {"its weights' gradient", a_transposed, 1, 256, 8192, 512},
+      {"its weights' gradient", a_transposed, 1, 1024, 1024, 4096},
+      {"scores of 32 heads", b_transposed, 32, 128, 128, 64},
+      {"scores of 8 heads", b_transposed, 8, 512, 512, 64},
+      {"scores of 16 heads", b_transposed, 16, 256, 256, 128},
       {"values of 8 heads", plain, 8, 512, 64, 512},
       {"values of 16 heads", plain, 16, 256, 128, 256},
       {"even experts", plain, 8, 64, 512, 256},
@@ -90,8 +90,8 @@ std::vector<Case> cases() {
   for (const int experts : {8, 16, 32, 64}) {
     for (const auto& [kind, rows] : {std::pair{"even", even_rows(experts)}, std::pair{"Zipf", zipf_rows(experts)}}) {
       all.push_back({fmt::format("{} experts", kind), plain, 1, 0, 512, 256, rows});
-      all.push_back({fmt::format("{}, input's gradient", kind), b_turned, 1, 0, 256, 512, rows});
-      all.push_back({fmt::format("{}, weights' gradient", kind), a_turned, 1, 256, 512, 0, rows});
+      all.push_back({fmt::format("{}, input's gradient", kind), b_transposed, 1, 0, 256, 512, rows});
+      all.push_back({fmt::format("{}, weights' gradient", kind), a_transposed, 1, 256, 512, 0, rows});
     }
   }
   return all;
@@ -103,11 +103,11 @@ double Case::operations() const {
 }
 
 std::string Case::shape() const {
-  const char* sign = layout == Layout::plain ? "a b" : layout == Layout::b_turned ? "a b'" : "a'b";
+  const char* sign = layout == Layout::plain ? "a b" : layout == Layout::b_transposed ? "a b'" : "a'b";
   if (groups.empty()) return fmt::format("{:>2} x {} {}x{}x{}", batch, sign, rows, columns, depth);
   const auto [least, most] = std::minmax_element(groups.begin(), groups.end());
   const std::string size = *least == *most ? fmt::format("{}", *least) : fmt::format("{}..{}", *least, *most);
-  return layout == Layout::a_turned ? fmt::format("{:>2} x {} {}x{}x{}", groups.size(), sign, rows, columns, size)
+  return layout == Layout::a_transposed ? fmt::format("{:>2} x {} {}x{}x{}", groups.size(), sign, rows, columns, size)
                                     : fmt::format("{:>2} x {} {}x{}x{}", groups.size(), sign, size, columns, depth);
 }
 
@@ -116,16 +116,16 @@ Trial::Trial(const Case& of, bool bfloat16) : of_(of), problem_{bfloat16, {}} {
   const auto experts = static_cast<std::int64_t>(of.groups.size());
   const std::int64_t m = of.rows, n = of.columns, k = of.depth;
   if (of.groups.empty()) {
-    a_.shape = with_batch(of, of.layout == Layout::a_turned ? Shape{k, m} : Shape{m, k});
-    b_.shape = with_batch(of, of.layout == Layout::b_turned ? Shape{n, k} : Shape{k, n});
+    a_.shape = with_batch(of, of.layout == Layout::a_transposed ? Shape{k, m} : Shape{m, k});
+    b_.shape = with_batch(of, of.layout == Layout::b_transposed ? Shape{n, k} : Shape{k, n});
     c_.shape = with_batch(of, {m, n});
-  } else if (of.layout == Layout::a_turned) {
+  } else if (of.layout == Layout::a_transposed) {
     a_.shape = {total(of), m};
     b_.shape = {total(of), n};
     c_.shape = {experts, m, n};
   } else {
     a_.shape = {total(of), k};
-    b_.shape = of.layout == Layout::b_turned ? Shape{experts, n, k} : Shape{experts, k, n};
+    b_.shape = of.layout == Layout::b_transposed ? Shape{experts, n, k} : Shape{experts, k, n};
     c_.shape = {total(of), n};
   }
   backend::View* views[] = {&a_, &b_, &c_};
@@ -154,12 +154,12 @@ void Trial::lay_batch() {
   const std::int64_t bytes = size_of(a_.dtype), m = of_.rows, n = of_.columns, k = of_.depth;
   const auto at = [&](const backend::View& view, std::int64_t element) { return view.raw() + element * bytes; };
   for (std::int64_t i = 0; i < of_.batch; ++i) {
-    const bool a_turned = of_.layout == Layout::a_turned, b_turned = of_.layout == Layout::b_turned;
+    const bool a_transposed = of_.layout == Layout::a_transposed, b_transposed = of_.layout == Layout::b_transposed;
     problem_.products.push_back({m,
                                  n,
                                  k,
-                                 {at(a_, i * m * k), a_turned ? 1 : k, a_turned ? m : 1},
-                                 {at(b_, i * k * n), b_turned ? 1 : n, b_turned ? k : 1},
+                                 {at(a_, i * m * k), a_transposed ? 1 : k, a_transposed ? m : 1},
+                                 {at(b_, i * k * n), b_transposed ? 1 : n, b_transposed ? k : 1},
                                  at(c_, i * m * n)});
   }
 }
@@ -170,11 +170,11 @@ void Trial::lay_groups() {
   std::int64_t begin = 0;
   for (std::size_t e = 0; e < of_.groups.size(); ++e) {
     const std::int64_t size = of_.groups[e], expert = static_cast<std::int64_t>(e);
-    if (of_.layout == Layout::a_turned) {
+    if (of_.layout == Layout::a_transposed) {
       problem_.products.push_back(
           {m, n, size, {at(a_, begin * m), 1, m}, {at(b_, begin * n), n, 1}, at(c_, expert * m * n)});
     } else {
-      const bool turned = of_.layout == Layout::b_turned;
+      const bool turned = of_.layout == Layout::b_transposed;
       problem_.products.push_back({size,
                                    n,
                                    k,
@@ -195,7 +195,7 @@ Job Trial::ours(int threads) const {
     backend::Workers workers;
     backend::Kernel kernel;
   };
-  const bool outer = of_.layout == Layout::a_turned;
+  const bool outer = of_.layout == Layout::a_transposed;
   const graph::Op op = of_.groups.empty() ? graph::Op::einsum
                        : outer            ? graph::Op::grouped_outer
                                           : graph::Op::grouped_matmul;
@@ -204,7 +204,7 @@ Job Trial::ours(int threads) const {
   if (of_.groups.empty()) {
     call->attributes = graph::EinsumOf{equation_of(of_)};
   } else {
-    if (!outer) call->attributes = graph::GroupedMatmulOf{of_.layout == Layout::b_turned};
+    if (!outer) call->attributes = graph::GroupedMatmulOf{of_.layout == Layout::b_transposed};
     call->operands.push_back({call->sizes.data(), DType::int32, {static_cast<std::int64_t>(call->sizes.size())}});
   }
   return [call] {

@@ -10,10 +10,10 @@
 
 namespace moesh::bench {
 
-enum class Layout { plain, b_turned, a_turned };  // a b, a b^T, a^T b
+enum class Layout { plain, b_transposed, a_transposed };  // a b, a b^T, a^T b
 
 // Without `groups`: `batch` products of a rows x depth and a depth x columns matrix. With `groups`: the grouped GEMM of experts, where
-// each group has its own number of rows (its own depth for a_turned) and its own weights.
+// each group has its own number of rows (its own depth for a_transposed) and its own weights.
 struct Case {
   std::string title;
   Layout layout;

@@ -122,14 +122,14 @@ Contest prepare_padded(const Problem& problem, int threads) {
   Problem padded{problem.bfloat16, {}};
   for (std::int64_t i = 0; i < count; ++i) {
     const Product& one = problem.products[static_cast<std::size_t>(i)];
-    const bool a_turned = one.a.column_stride != 1, b_turned = one.b.column_stride != 1;
+    const bool a_transposed = one.a.column_stride != 1, b_transposed = one.b.column_stride != 1;
     a->fill(i, one.a, one.rows, one.depth);
     b->fill(i, one.b, one.depth, columns);
     padded.products.push_back({rows,
                                columns,
                                depth,
-                               {a->at(i, 0, 0, false), a_turned ? 1 : depth, a_turned ? rows : 1},
-                               {b->at(i, 0, 0, false), b_turned ? 1 : columns, b_turned ? depth : 1},
+                               {a->at(i, 0, 0, false), a_transposed ? 1 : depth, a_transposed ? rows : 1},
+                               {b->at(i, 0, 0, false), b_transposed ? 1 : columns, b_transposed ? depth : 1},
                                c->at(i, 0, 0, false)});
   }
   const Job give = [=] {

@@ -8,13 +8,13 @@ namespace moesh::bench {
 namespace {
 
 void multiply(const Product& of) {
-  const bool a_turned = of.a.column_stride != 1;
-  const bool b_turned = of.b.column_stride != 1;
+  const bool a_transposed = of.a.column_stride != 1;
+  const bool b_transposed = of.b.column_stride != 1;
   cblas_sgemm(
-      CblasRowMajor, a_turned ? CblasTrans : CblasNoTrans, b_turned ? CblasTrans : CblasNoTrans,
+      CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans, b_transposed ? CblasTrans : CblasNoTrans,
       static_cast<blasint>(of.rows), static_cast<blasint>(of.columns), static_cast<blasint>(of.depth), 1,
-      static_cast<const float*>(of.a.data), static_cast<blasint>(a_turned ? of.a.column_stride : of.a.row_stride),
-      static_cast<const float*>(of.b.data), static_cast<blasint>(b_turned ? of.b.column_stride : of.b.row_stride), 0,
+      static_cast<const float*>(of.a.data), static_cast<blasint>(a_transposed ? of.a.column_stride : of.a.row_stride),
+      static_cast<const float*>(of.b.data), static_cast<blasint>(b_transposed ? of.b.column_stride : of.b.row_stride), 0,
       static_cast<float*>(of.c), static_cast<blasint>(of.columns));
 }
 

@@ -1,5 +1,5 @@
-// Inputs found by fuzzing and hostile command lines: each goes through the function that it broke, and must end in an error or in a
-// result.
+// Inputs found by fuzzing and hostile command lines: each goes through the function that it broke, and must end in an error
+// or in a result.
 #include <chrono>
 #include <filesystem>
 #include <fstream>

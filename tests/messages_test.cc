@@ -1,5 +1,5 @@
-// Checks that a test quotes every error message: the longest fixed part of each message in the sources must occur in a string of the
-// tests.
+// Checks that a test quotes every error message: the longest fixed part of each message in the sources must occur in a string
+// of the tests.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>

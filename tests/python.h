@@ -7,8 +7,7 @@
 
 namespace moesh::test {
 
-// The interpreter that MOESH_PYTHON names, or python3; none if it lacks one of the modules. `modules` is a list such as "torch,
-// transformers".
+// The interpreter that MOESH_PYTHON names, or python3; none if it lacks a module. `modules` is a list such as "torch, transformers".
 inline std::optional<std::string> python_with(const std::string& modules) {
   const char* const named = std::getenv("MOESH_PYTHON");
   std::string python = named == nullptr ? "python3" : named;

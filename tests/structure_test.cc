@@ -1,5 +1,5 @@
-// Keeps the sources in the designed structure: each folder includes only the folders that it may, files stay short, and headers say what
-// they are for.
+// Keeps the sources in the designed structure: each folder includes only the folders that it may, files stay short, and headers
+// say what they are for.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -178,8 +178,8 @@ TEST(Structure, EveryHeaderBeginsWithASentenceOnWhatItIsFor) {
   }
 }
 
-// A header that compiles only after another one would make the order of includes matter, so each source file includes the header of the
-// same name first.
+// A header that compiles only after another one would make the order of includes matter, so each source file
+// includes the header of the same name first.
 TEST(Structure, ASourceIncludesItsOwnHeaderFirst) {
   for (const std::filesystem::path& file : source_files()) {
     std::filesystem::path header = file;
@@ -201,8 +201,8 @@ TEST(Structure, NoArrayIsChosenWhereItIsIndexed) {
   }
 }
 
-// It must say "1 row", not "1 rows": counts that can be one are printed by counted(). Printed graphs and the help texts of keys are
-// exempt.
+// It must say "1 row", not "1 rows": counts that can be one are printed by counted(). Printed graphs and help texts
+// of keys are exempt.
 TEST(Structure, CountsThingsByOneHelper) {
   const std::regex plural(R"(\{[^}"]*\} (rows|tokens|steps|layers|experts)\b(?!/))");
   for (const std::filesystem::path& file : source_files()) {

@@ -49,8 +49,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// A folder that is removed when the test ends. Its name contains no random letters, which could spell a text that a test looks for, such
-// as "inf".
+// A folder that is removed when the test ends. Its name has no random letters, which could spell a text that a test looks for, like "inf".
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -200,18 +200,18 @@ std::vector<Exchange> Exchange::all_reduce(const Move& move, const Owners& owner
 Exchange::Part Exchange::part_of(const std::vector<Range>& from, const std::vector<Range>& to) {
   Part part;
   std::int64_t from_stride = 1, to_stride = 1;
-  bool is_run = true;
+  bool is_contiguous = true;
   for (std::size_t dim = from.size(); dim-- > 0;) {
     const Range both{std::max(from[dim].begin, to[dim].begin), std::min(from[dim].end, to[dim].end)};
     if (both.size() <= 0) return {0, 0, 0, {}};
     part.from += (both.begin - from[dim].begin) * from_stride;
     part.to += (both.begin - to[dim].begin) * to_stride;
-    if (is_run) {
+    if (is_contiguous) {
       part.run *= both.size();
     } else if (both.size() > 1) {
       part.dims.insert(part.dims.begin(), {both.size(), from_stride, to_stride});
     }
-    is_run = is_run && both.size() == from[dim].size() && both.size() == to[dim].size();
+    is_contiguous = is_contiguous && both.size() == from[dim].size() && both.size() == to[dim].size();
     from_stride *= from[dim].size();
     to_stride *= to[dim].size();
   }

@@ -1,5 +1,5 @@
-// Advice on realistic layouts: for most kinds of finding ten requests that have it and are mended by every fix offered, and sound layouts
-// on which nothing is said.
+// Advice on realistic layouts: for most kinds of finding ten requests that have it and are mended by every fix offered,
+// and sound layouts on which nothing is said.
 #include "advice/advise.h"
 
 #include <algorithm>
@@ -352,8 +352,7 @@ TEST(Advise, SaysWhyAStepCannotBePlanned) {
   EXPECT_FALSE(advice.forecast);
 }
 
-// State, activations and work that an axis repeats are counted separately: `data` repeats all state and `fsdp` none, and neither repeats
-// work.
+// State, activations and work that an axis repeats are counted separately: `data` repeats all state, `fsdp` none, and neither repeats work.
 TEST(Repeated, CountsStateActivationsAndWorkOfEachAxis) {
   const std::vector<std::string> request = test::words_of(
       "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 per_device_batch_size=1");

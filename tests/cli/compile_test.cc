@@ -131,7 +131,7 @@ TEST(Compile, TellsWhatWouldMakeItFit) {
   EXPECT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr(" are missing."), HasSubstr("\nwhat makes it fit ")));
   EXPECT_FALSE(json_of(large + " --json")["fits"].get<bool>());
-  // The suggested changes make the step fit, as the output claims.
+  // The suggestions hold: the larger topology does make the step fit.
   EXPECT_THAT(made.out, HasSubstr("\nper_device_batch_size=2 "));
   EXPECT_THAT(made.out, HasSubstr("\ncompile_topology=v5p-32 ici_fsdp_parallelism=4 "));
   EXPECT_TRUE(json_of(large + " --json compile_topology=v5p-32 ici_fsdp_parallelism=4")["fits"].get<bool>());

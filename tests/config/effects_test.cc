@@ -307,7 +307,7 @@ const std::vector<Effect> kEffects{
 
 std::string key_of(const Effect& effect) { return effect.change.substr(0, effect.change.find('=')); }
 
-// Keys whose effect is not that of a single value, with the test that shows it.
+// Keys whose effect a change of one value does not show, with the test that shows it.
 const std::set<std::string> kElsewhere{
     "base_config",            // Load.ReadsWhatAFileInheritsBeforeIt
     "override_model_config",  // LoadModel.RefusesAnOverrideThatContradictsThePreset

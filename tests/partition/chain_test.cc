@@ -102,8 +102,7 @@ TEST(Chain, JoinsWhatReadsTheSame) {
                                    "{kind=unary_grad dtype=bfloat16 operands=[0, 6]}] results=[1, 2, 4] phase backward  # y"));
 }
 
-// If g and u are needed later, the chain of the product joins no other: only the memory of dy becomes free, and one of the gradients takes
-// it.
+// If g and u are needed later, only the memory of dy becomes free, and a gradient takes it. The chain of the product joins no other.
 TEST(Chain, JoinsNoMoreThanGiveWay) {
   const std::string later =
       "%13: bfloat16[64, 64] = einsum %1, %2 equation=\"ab,bc->ac\"  # later\n"

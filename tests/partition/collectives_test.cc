@@ -39,8 +39,7 @@ class RowsOnTheirWay : public ::testing::Test {
   Tensor made_;
 };
 
-// Of sixteen tokens, twelve are expected to have an expert on this device if no expert is favoured. Each takes sixteen bytes and four for
-// its number.
+// Of sixteen tokens, twelve are expected to have an expert here if no expert is favoured. Each takes sixteen bytes and four for its number.
 TEST_F(RowsOnTheirWay, ComeBackWithTheirTokensNumbers) {
   scatter(32);
   const Collective collective = only();

@@ -1,6 +1,5 @@
 // Muon needs whole matrices. If the experts' dim is sharded over the axis that shards parameters, each device has whole ones. Otherwise
-// they are distributed to the devices once, the experts of one layer at a time, and only the collectives there and back send anything
-// large.
+// they are distributed to the devices once, the experts of one layer at a time, and only the collectives there and back send much.
 #include <gtest/gtest.h>
 
 #include "partition/collectives.h"

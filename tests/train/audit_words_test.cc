@@ -1,4 +1,4 @@
-// What `train --audit` prints.
+// The report that `train --audit` prints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Rows of data as batches.
+// Rows of data, assembled into batches.
 #include "train/batches.h"
 
 #include <filesystem>
@@ -19,7 +19,7 @@ using test::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Rows 0, 1, 2, ... that count on from their own number times 100.
+// The tokens of a row count up from 100 times the row's number.
 class Counting : public data::TokenSource {
  public:
   std::string describe() const override { return "counting"; }
@@ -52,7 +52,7 @@ TEST(Batch, HasTargetsOneTokenAheadOfInputs) {
   for (const auto& [name, array] : batch) EXPECT_EQ(array.view.shape, (Shape{2, 3})) << name;
 }
 
-// Of four rows that are loaded a step the first two are trained.
+// Four rows are loaded per step, of which the first two are trained on.
 TEST(Batch, GoesOnWhereTheLastStepsLoadingEnded) {
   const auto pool = run::Pool::create();
   const config::Settings settings = config::load(test::words_of("max_target_length=2 dataset_type=synthetic vocab_size=10000")).settings;
@@ -74,7 +74,7 @@ TEST(Batch, RefusesTokensThatTheVocabularyLacks) {
   EXPECT_THAT(message_of([&] { counted_batch(-2, 2, 3, 100, *pool); }), HasSubstr("token -200 in row -2"));
 }
 
-// Of each kind: as one file, or as two with shares.
+// Data of each kind, as one file or as two files with shares.
 std::vector<std::string> data_of_each_kind(const test::TemporaryFolder& folder) {
   std::string lines, text;
   for (int i = 0; i < 20'000; ++i) {
@@ -95,7 +95,7 @@ std::vector<std::string> data_of_each_kind(const test::TemporaryFolder& folder) 
           "dataset_type=jsonl enable_data_shuffling=false dataset_path=" + b};
 }
 
-// The rows of a run that stops and goes on with a step of another size, as another number of devices may have it.
+// A run stops and resumes with another batch size, as on another number of devices; its rows continue without a gap.
 TEST(BatchSlow, RowsFollowEachOtherWhereverARunStopsAndGoesOn) {
   const test::TemporaryFolder folder;
   const auto pool = run::Pool::create();
@@ -126,7 +126,7 @@ TEST(BatchSlow, RowsFollowEachOtherWhereverARunStopsAndGoesOn) {
   }
 }
 
-// Another thread cuts the data short while steps are asked for.
+// The file is cut short between two steps.
 TEST(Batch, OfDataThatVanishFail) {
   const test::TemporaryFolder folder;
   const auto pool = run::Pool::create();

@@ -1,4 +1,4 @@
-// Runs that stop and go on: to the same bits, on any layout, whatever stood in the way.
+// Runs that stop and resume: they continue to the same bits, on any layout, whatever went wrong before.
 #include "train/checkpoints.h"
 
 #include <chrono>
@@ -29,7 +29,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A run that keeps checkpoints in a folder of its own.
+// A run that keeps its checkpoints in a folder of its own.
 class Kept {
  public:
   explicit Kept(std::string request) : request_(std::move(request)) {}
@@ -53,7 +53,7 @@ class Kept {
   TemporaryFolder folder_;
 };
 
-// Every number of a checkpoint, by tensor.
+// All numbers of a checkpoint, by tensor.
 std::map<std::string, std::vector<float>> numbers_in(const std::string& path) {
   store::Checkpoint checkpoint(path);
   backend::Workers workers(1);
@@ -68,7 +68,7 @@ std::map<std::string, std::vector<float>> numbers_in(const std::string& path) {
 }
 
 std::vector<double> losses_in(const std::string& metrics) {
-  std::map<std::int64_t, double> by_step;  // the last that was written
+  std::map<std::int64_t, double> by_step;  // the last line of a step counts
   for (const auto& line : metrics_in(metrics)) by_step[line["step"]] = line["loss"];
   std::vector<double> losses;
   for (const auto& [step, loss] : by_step) losses.push_back(loss);
@@ -90,7 +90,7 @@ TEST(KeptRuns, SaveTheStepsThatArePeriodDividesAndTheLast) {
   EXPECT_THAT(store::steps_in(newest.folder()), ElementsAre(4, 5));
 }
 
-// Each kind of optimizer, of stacks and of what steps are made of.
+// Covers each kind of optimizer, of layer stack and of step.
 TEST(KeptRuns, GoOnToTheSameBits) {
   for (const std::string& request :
        {kTinyModel,
@@ -118,7 +118,8 @@ std::string lines_of_text(const TemporaryFolder& folder) {
   return folder.write("a.jsonl", lines);
 }
 
-// On one device, and on others: the samples are the same, so the losses are to what a mesh adds.
+// Resumed on one device, the run ends with the same bits. On other devices the samples are the same, so
+// losses differ only by the rounding of the mesh.
 TEST(KeptRuns, GoOnInTheMiddleOfTheirDocuments) {
   const TemporaryFolder folder;
   const std::string lines = lines_of_text(folder);
@@ -138,7 +139,7 @@ TEST(KeptRuns, GoOnInTheMiddleOfTheirDocuments) {
   EXPECT_THAT(same.run("steps=7 data_shuffle_seed=4").err, HasSubstr("the data are other than when the checkpoint was saved, or are read otherwise: they begin at their beginning"));
 }
 
-// What was done until then is kept.
+// The steps that were done before are kept in a checkpoint.
 TEST(KeptRuns, EndWithACheckpointWhereTheirDataVanish) {
   const TemporaryFolder folder;
   const std::string path = folder.write("a.bin", std::string(1 << 20, '\1'));
@@ -220,7 +221,7 @@ TEST(KeptRuns, AreRefusedTheCheckpointsOfAnotherModel) {
   EXPECT_THAT(kept.run("steps=2 base_num_decoder_layers=1").err, HasSubstr("the checkpoint has parameters that this model has not: "));
 }
 
-// The newest that is whole is found by itself.
+// The newest undamaged checkpoint is found without being named.
 TEST(KeptRuns, GoOnFromTheOneBeforeWhereTheNewestIsDamaged) {
   const Kept kept(kTinyModel);
   kept.run("steps=6");
@@ -242,11 +243,11 @@ TEST(KeptRuns, GoOnFromTheOneBeforeWhereTheNewestIsDamaged) {
   EXPECT_THAT(none.err, HasSubstr("cut short, damaged, or no index of a checkpoint"));
 }
 
-// A full disk, or a folder that is gone: the run goes on, says so, and ends with an error when its last checkpoint is missing.
+// If a checkpoint cannot be saved, as on a full disk, the run goes on, says so, and ends with an error if its last checkpoint is missing.
 TEST(KeptRuns, GoOnWhereACheckpointCannotBeSaved) {
   const Kept kept(kTinyModel);
   ASSERT_EQ(kept.run("steps=2").code, 0);
-  // No file may be larger than what a checkpoint takes, as on a disk that is full.
+  // Files may not grow to the size of a checkpoint, as on a full disk.
   const std::string out = kept.folder() + "/out", err = kept.folder() + "/err";
   EXPECT_EQ(test::shell(fmt::format("ulimit -f 32; '{}' train {} >{} 2>{}", test::binary(), kept.words("steps=4"), out, err)), 1);
   EXPECT_THAT(test::read_text(err),
@@ -265,7 +266,7 @@ TEST(KeptRuns, HaveTheirFolderToThemselves) {
   EXPECT_THAT(outcome.err, HasSubstr("another run writes its checkpoints there"));
 }
 
-// What is saved of a step is that step's, however far the next one has come.
+// A checkpoint has the state of its own step, however far the next step has come while it is saved.
 TEST(KeptRuns, SaveOneStepWhileTheNextIsMade) {
   const std::string request =
       kTinyMixtral + "compile_topology=cpu-2 ici_fsdp_parallelism=2 base_emb_dim=64 base_mlp_dim=512 base_moe_mlp_dim=512 ";
@@ -282,7 +283,7 @@ TEST(KeptRuns, CountWhatSavingCostsAStep) {
   EXPECT_FALSE(metrics_in(kept.metrics())[1].contains("checkpoint_seconds"));
 }
 
-// Layouts whose parameters and moments lie in all kinds of ways.
+// Layouts that shard parameters and moments in many different ways.
 const std::vector<std::string> kLayouts{
     "compile_topology=cpu-8 ici_fsdp_parallelism=8",
     "compile_topology=cpu-8 ici_fsdp_parallelism=1 ici_expert_parallelism=8 use_ring_of_experts=true",
@@ -300,7 +301,7 @@ const std::string kSpread =
     "base_mlp_dim=16 base_moe_mlp_dim=16 num_experts=8 num_experts_per_tok=2 vocab_size=64 per_device_batch_size=1 max_target_length=16 "
     "dataset_type=synthetic steps=20 sharding_tolerance=1.0 ";
 
-// A tensor layer by layer, as it is called where layers stand alone.
+// The tensors of a checkpoint layer by layer, under the names of unstacked layers.
 std::map<std::string, std::vector<float>> layers_in(const std::string& path) {
   store::Checkpoint checkpoint(path);
   backend::Workers workers(1);
@@ -330,7 +331,7 @@ std::vector<float> dense(const std::vector<store::Part>& parts, const Shape& sha
   return numbers;
 }
 
-// The same of what a trainer holds.
+// The same for the tensors of a trainer.
 std::map<std::string, std::vector<float>> layers_of(Trainer& trainer) {
   std::map<std::string, store::LayerNames::Stack> stacks;
   for (const Trained& trained : trainer.parameters()) {
@@ -353,7 +354,7 @@ std::map<std::string, std::vector<float>> layers_of(Trainer& trainer) {
 
 class AnyToAnySlow : public ::testing::TestWithParam<std::tuple<std::size_t, std::string>> {};
 
-// To the same numbers, and with the losses that the layout has on its own.
+// Restored on any layout, a checkpoint gives the same numbers, and the losses continue as in the run that saved it.
 TEST_P(AnyToAnySlow, CheckpointsAreTakenToTheSameNumbers) {
   const auto& [index, optimizer] = GetParam();
   const std::string model = kSpread + "opt_type=" + optimizer + " ";

@@ -21,14 +21,14 @@ TEST(ContextOrder, PairsTheFrontWithTheEnd) {
   EXPECT_THAT(balanced_order(8, 4), ElementsAre(0, 7, 1, 6, 2, 5, 3, 4));
 }
 
-// Which tokens experts of limited capacity drop follows the order of a row, and must not follow the mesh.
+// Which tokens are dropped by experts of limited capacity depends on the order of a row, and must not depend on the mesh.
 TEST(ContextOrder, StaysAsItIsWhereExpertsDropTokens) {
   EXPECT_TRUE(order_of("model_name=mixtral-8x7b override_model_config=true compile_topology=cpu-2 ici_fsdp_parallelism=1 "
                        "ici_context_parallelism=2 max_target_length=8 sparse_matmul=false capacity_factor=1 base_moe_mlp_dim=20")
                   .empty());
 }
 
-// Under a causal mask a position sees those up to it: every shard sees as many.
+// Under a causal mask each position sees all positions up to its own. Every shard must see the same number of them.
 TEST(ContextOrder, GivesEveryShardTheSameWork) {
   const std::vector<std::int64_t> order = balanced_order(64, 4);
   for (std::size_t shard = 0; shard < 4; ++shard) {
@@ -47,7 +47,7 @@ TEST(ContextOrder, IsForContextsThatAreSpreadAndBalanced) {
               HasSubstr("a context of 6 over 2 devices cannot be balanced: their number must be even and twice it divide the context"));
 }
 
-// The expert axis carries the context under this rule set.
+// Under this rule set the expert axis carries the context.
 TEST(ContextOrder, FollowsTheAxisThatCarriesTheContext) {
   EXPECT_THAT(order_of("compile_topology=cpu-2 ici_fsdp_parallelism=1 ici_expert_parallelism=2 custom_mesh_and_rule=ep-as-cp "
                        "max_target_length=8"),

@@ -1,4 +1,4 @@
-// The loss on data that is not trained on: what it is, when it is found, and what it does to a run.
+// The loss on data that is not trained on: its value, when it is computed, and its effect on a run.
 #include "train/evaluation.h"
 
 #include <string>
@@ -40,7 +40,7 @@ class Evaluating {
   Evaluation evaluation_;
 };
 
-// On the batch that is trained next it is the loss of that step, on any mesh and every way of the experts.
+// For the batch that is trained next, it is the loss of that step, on any mesh and for every expert strategy.
 TEST(EvaluationSlow, FindsTheLossThatTrainingWouldReport) {
   const std::string ep =
       "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=4 base_num_kv_heads=2 "
@@ -64,7 +64,7 @@ TEST(EvaluationSlow, FindsTheLossThatTrainingWouldReport) {
   }
 }
 
-// Where a step adds up microbatches, an evaluation takes as many rows as one of them has.
+// If a step accumulates microbatches, a batch of an evaluation has as many rows as one microbatch.
 TEST(EvaluationSlow, IsTheMeanOverAllPositionsOfItsBatches) {
   const test::TemporaryFolder folder;
   const std::string request =

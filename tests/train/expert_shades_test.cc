@@ -1,4 +1,4 @@
-// Shades of what experts had to do.
+// Shades of grey for the load of experts.
 #include "train/expert_shades.h"
 
 #include <gtest/gtest.h>

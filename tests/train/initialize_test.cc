@@ -1,4 +1,4 @@
-// What parameters start from: the spread that is asked for, the same on every run and for any number of threads.
+// Initial values of parameters: the requested spread, the same in every run and for any number of threads.
 #include "train/initialize.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Moments moments(const std::vector<double>& values) {
   return m;
 }
 
-constexpr std::int64_t kDraws = 200000;  // means are off by 0.002 deviations, deviations by 0.0016 of themselves
+constexpr std::int64_t kDraws = 200000;  // standard errors: 0.002 deviations for means, 0.0016 of itself for a deviation
 
 TEST(Initialize, ZerosAndOnesAreThat) {
   const std::vector<double> zeros = draw({Initializer::Kind::zeros}, {3, 5});
@@ -50,7 +50,7 @@ TEST(Initialize, NormalHasADeviationOfOneAndTails) {
   EXPECT_LT(m.largest, 7);
 }
 
-// Cut at two deviations of what is drawn, which is widened so that the deviation is 1 / sqrt(inputs).
+// The normal distribution is cut off at two of its deviations, and widened so that the result has the deviation 1 / sqrt(inputs).
 TEST(Initialize, FanInHasTheInverseRootOfTheInputsAsDeviation) {
   for (const std::int64_t inputs : {1, 64, 1000}) {
     const double expected = 1 / std::sqrt(static_cast<double>(inputs));
@@ -83,7 +83,7 @@ TEST(Initialize, DependsOnTheSeedAndThePath) {
   EXPECT_NE(here, draw(of, {50}, 0, "decoder/b"));
 }
 
-// An element depends on its index alone, so a shape that begins alike begins with the same numbers.
+// An element depends only on its index, so two shapes that begin alike begin with the same numbers.
 TEST(Initialize, OfAnElementDependsOnItsIndexAlone) {
   const Initializer of{Initializer::Kind::normal};
   const std::vector<double> few = draw(of, {3, 7});
@@ -102,8 +102,8 @@ TEST(Initialize, InBfloat16IsTheRoundedFloat32) {
   }
 }
 
-// The deviations that the reference's own initialisation had: experts count their own dim as inputs, the query's kernel
-// is divided by the root of the head's size where scores are not scaled.
+// The deviations of the reference's own initialisation: experts count their own dim among the inputs, and the
+// query kernel is divided by the root of the head size if scores are not scaled.
 TEST(Initialize, GivesAModelTheDeviationsOfTheReference) {
   const std::int64_t width = 48, experts = 6, hidden = 40, head = 24;
   const test::Training made(
@@ -111,7 +111,7 @@ TEST(Initialize, GivesAModelTheDeviationsOfTheReference) {
       "base_emb_dim=48 base_mlp_dim=40 base_moe_mlp_dim=40 num_experts=6 head_dim=24 vocab_size=300");
   const auto check = [&](const std::string& path, double expected) {
     const std::vector<double> values = made.parameter(path);
-    // Three deviations of an estimated deviation.
+    // Three standard errors of an estimated deviation.
     EXPECT_NEAR(moments(values).deviation / expected, 1, 3 / std::sqrt(2.0 * static_cast<double>(values.size())))
         << path;
   };
@@ -127,7 +127,7 @@ TEST(Initialize, GivesAModelTheDeviationsOfTheReference) {
   EXPECT_EQ(made.parameter("decoder/decoder_norm/scale"), std::vector<double>(48, 1));
 }
 
-// The scale is one of variances, and of the kernels of MoE blocks alone, as in the reference.
+// As in the reference, the scale applies to variances, and only to the kernels of MoE blocks.
 TEST(Initialize, ScalesTheKernelsOfMoeBlocks) {
   const auto ratio = [](const std::string& request, const std::string& path) {
     const std::vector<double> plain = test::Training(request).parameter(path);

@@ -1,5 +1,5 @@
-// Signals that end a run: after its step, with its summary; twice, at once; before the first step, as the system has
-// it.
+// Signals that end a run: the first after the current step, with the summary; a second one at once; and
+// before the first step as the system does by default.
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kAnswer = "moesh: ending after this step; once more ends it at once\n";
 
-// A run that would take hours, once it has done a step.
+// A run that would take hours; it has done one step when the constructor returns.
 struct Endless {
   TemporaryFolder folder;
   std::string metrics = folder.path() + "/m.jsonl";
@@ -51,7 +51,7 @@ TEST(Interrupts, EndARunAfterItsStepWithItsSummary) {
   }
 }
 
-// `timeout` sends its signal to the process and to the group that it is in.
+// `timeout` sends its signal both to the process and to its process group.
 TEST(Interrupts, OfOneWishAreOne) {
   Endless run;
   run.process.send(SIGTERM);
@@ -59,7 +59,7 @@ TEST(Interrupts, OfOneWishAreOne) {
   run.expect_ended(143);
 }
 
-// What a child prints on its error stream, and how it ends.
+// The error stream of a child process, and its exit code.
 struct EndedRun {
   int code;
   std::string err;

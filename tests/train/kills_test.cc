@@ -1,6 +1,6 @@
-// Runs that are killed at any moment, and started again by the same command, end with the bits of one that nobody disturbed.
+// Runs that are killed at any moment and started again by the same command end with the bits of an undisturbed run.
 //
-//   MOESH_KILLS=200            how many kills there are
+//   MOESH_KILLS=200            number of kills
 //   MOESH_KILLS_SEED=1         another seed kills at other moments
 #include <chrono>
 #include <csignal>
@@ -28,7 +28,7 @@ std::uint64_t setting(const char* variable, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// Steps of a few milliseconds, each of them saved: so that kills meet steps, saving, restoring and the start alike.
+// Steps of a few milliseconds, each of them saved, so that kills hit steps, saving, restoring and the start alike.
 struct KeptRun {
   TemporaryFolder folder;
   std::string command =
@@ -79,7 +79,7 @@ TEST_P(KillsSlow, LeadToTheSameBits) {
     for (bool is_done = false; !is_done;) {
       const std::int64_t before = run.newest();
       Process process(run.command + spread, run.folder.path());
-      // Now a moment of the start, now one of the steps; of several processes any of them.
+      // Alternates between moments of the start and moments of the steps. With several processes any of them may be killed.
       const auto moment = std::chrono::microseconds(engine() % (left % 2 == 0 ? 40'000 : 400'000) * (processes > 1 ? 3 : 1));
       std::this_thread::sleep_for(left > 0 ? moment : std::chrono::microseconds(0));
       if (left > 0) {

@@ -1,9 +1,9 @@
-// Recorded runs on drawn layouts: each gives what was recorded, or is refused as a request that was wrong.
+// Recorded runs on drawn layouts: each gives the recorded numbers, or is refused as a wrong request.
 //
-//   MOESH_SWEEP_DRAWS=3000     how many draws there are, over all tests of the suite
-//   MOESH_SWEEP_SEED=1         another seed draws others
-//   MOESH_SWEEP_FIRST=0        the first of them
-//   MOESH_SWEEP_VERBOSE=1      each draw and its end on the error stream, and how often each refusal came
+//   MOESH_SWEEP_DRAWS=3000     number of draws, over all tests of the suite
+//   MOESH_SWEEP_SEED=1         another seed draws other layouts
+//   MOESH_SWEEP_FIRST=0        number of the first draw
+//   MOESH_SWEEP_VERBOSE=1      prints each draw and its outcome to the error stream, and the count of each refusal
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -25,14 +25,14 @@ using test::RunTraits;
 using test::sweep_setting;
 
 constexpr std::uint64_t kShares = 10;
-constexpr std::uint64_t kEnough = 20;  // draws of a share that say how many are refused
+constexpr std::uint64_t kEnough = 20;  // with fewer draws per share, the number of refusals is not checked
 
 struct KnownRun {
   ReferenceRun run;
   RunTraits traits;
 };
 
-// The first update leaves the parameters as they are, the second shows in the third loss.
+// The first update leaves the parameters unchanged; the second one shows in the third loss.
 constexpr std::size_t kSteps = 3;
 
 const KnownRun& known_run(const std::string& name) {
@@ -77,7 +77,7 @@ End end_of(const KnownRun& known, const std::vector<std::string>& changes) {
   return end;
 }
 
-// A message without what differs between two of its kind.
+// Reduces a message to its kind by dropping the place and replacing numbers by '#'.
 std::string kind_of(const std::string& message) {
   std::string kind;
   const std::string first = message.substr(0, message.find('\n'));

@@ -1,4 +1,4 @@
-// A file of lines belongs to one run at a time, keeps what it held, and holds whole lines only.
+// A file of lines belongs to one run at a time, keeps earlier lines, and holds only whole lines.
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -33,7 +33,7 @@ TEST(LineFile, KeepsWhatItHeld) {
   EXPECT_FALSE(LineFile(folder.write("empty", ""), kOurs).had_lines());
 }
 
-// Whatever else a file holds stays as it is, also behind a link.
+// A file with any other contents stays as it is, also behind a link.
 TEST(LineFile, LeavesFilesOfOthersAlone) {
   const test::TemporaryFolder folder;
   for (const std::string text : {"steps: 5\n", "{\"text\": \"a document\"}\n", "\n", "{", "{\"ours", "\xff\xfe"}) {
@@ -59,7 +59,7 @@ TEST(LineFile, FollowsALinkToAFileThatIsOurs) {
   EXPECT_EQ(read_text(path), "{\"ours\": 1}\n{}\n");
 }
 
-// Long lines too, which are looked through from the end in blocks.
+// Covers long lines, since the file is searched from its end in blocks.
 TEST(LineFile, RemovesALastLineThatWasNotFinished) {
   const test::TemporaryFolder folder;
   for (const std::size_t length : {1u, 70'000u, 200'000u}) {
@@ -89,7 +89,7 @@ TEST(LineFile, BelongsToOneAtATime) {
   EXPECT_EQ(line_refusal(path), "no error");
 }
 
-// A process that is killed leaves no lock behind.
+// A killed process leaves no lock behind.
 TEST(LineFile, IsFreeOnceItsProcessIsGone) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/lines";
@@ -111,7 +111,7 @@ TEST(LineFile, IsFreeOnceItsProcessIsGone) {
   ::close(ready[1]);
 }
 
-// A limit on the size of files stands for a disk with room for half of a line.
+// A limit on the file size stands for a disk with room for only part of a line.
 TEST(LineFile, HoldsNoPartOfALineForWhichThereIsNoRoom) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/lines";
@@ -162,7 +162,7 @@ TEST(LineFile, WritesToAPipeThatIsRead) {
   EXPECT_STREQ(text, "{}\n");
 }
 
-// Only a machine's owner can make a disk's file.
+// Only root may create the device file of a disk.
 TEST(LineFile, WritesToNoDisk) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/disk";

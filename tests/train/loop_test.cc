@@ -1,4 +1,4 @@
-// `moesh train` as a whole: what it prints, what it writes, and how it ends.
+// `moesh train` as a whole command: what it prints, what it writes, and how it ends.
 #include <cmath>
 #include <cstdlib>
 #include <regex>
@@ -51,8 +51,7 @@ TEST(Train, WritesTheMetricsOfEveryStep) {
   EXPECT_LT(metrics[4]["loss"].get<double>(), metrics[0]["loss"].get<double>());
 }
 
-// Every choice of every token is counted once, the busiest expert is the one that has most, and what is planned for an even
-// router is near what devices send.
+// Every choice of every token is counted once, and the busiest expert is the one with the most tokens.
 TEST(Train, CountsWhatTheExpertsGet) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/m.jsonl";
@@ -189,7 +188,7 @@ TEST(Train, TakesTheStepsOfTheScheduleWhereNoneAreGiven) {
   EXPECT_THAT(neither.err, HasSubstr("steps=-1 stands for learning_rate_schedule_steps, which is -1 too"));
 }
 
-// Refused before anything of that size is allocated.
+// The model is refused before anything of its size is allocated.
 TEST(Train, RefusesAModelThatTheMachineCannotHold) {
   const Outcome outcome =
       train_with("model_name=llama3-405b compile_topology=cpu-1 dataset_type=synthetic per_device_batch_size=1");
@@ -197,7 +196,7 @@ TEST(Train, RefusesAModelThatTheMachineCannotHold) {
   EXPECT_THAT(outcome.err, HasSubstr(" of memory are needed at the peak, "));
 }
 
-// The losses are those of one device, and the peak is the planned one to the digit.
+// The losses are those of one device, and the measured peak equals the planned one to the last printed digit.
 TEST(Train, RunsOnSeveralDevicesAsPlanned) {
   const TemporaryFolder folder;
   const std::string request = kTinyModel + "steps=3 vocab_size=24 base_num_kv_heads=2 metrics_file=" + folder.path() + "/";
@@ -234,7 +233,7 @@ TEST(Train, RunsTheFirstConfigurationWithoutArguments) {
   EXPECT_THAT(out, HasSubstr("completed step: 1, "));
 }
 
-// A rate of a million makes parameters of a million, whose products leave float32.
+// A learning rate of a million makes parameters of about a million, whose products overflow float32.
 const std::string kDiverging = kTinyModel + "steps=30 learning_rate=1000000 warmup_steps_fraction=0 ";
 
 TEST(Train, EndsWhereTheLossIsNoNumberAndNamesTheFirstTensor) {
@@ -259,7 +258,7 @@ TEST(Train, GoesOnWithoutANumberWhereThatIsAsked) {
   EXPECT_TRUE(metrics.back()["loss"].is_null());
 }
 
-// A bad step changes nothing: the next one starts from the parameters that were.
+// A bad step changes nothing: the next step starts from the same parameters.
 TEST(Train, LeavesOutUpdatesThatAreNotFinite) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/m.jsonl";
@@ -285,7 +284,7 @@ ModelSize size_of_model(const std::string& request, std::int64_t tokens = 1, std
   return model_size(session.graph, session.shape, tokens, length);
 }
 
-// Those in use count the tables of the vocabulary too, which the models' own descriptions mostly leave out.
+// Active parameters include the vocabulary's tables, which the models' own descriptions mostly leave out.
 TEST(ModelSize, IsTheKnownNumberOfParametersAndOfThoseInUse) {
   const auto check = [](const std::string& model, double all, double active) {
     const ModelSize size = size_of_model("model_name=" + model);
@@ -301,8 +300,8 @@ TEST(ModelSize, IsTheKnownNumberOfParametersAndOfThoseInUse) {
   check("gpt-oss-20b", 20.9, 4.19);
 }
 
-// Six operations for each parameter that a token is multiplied with, and attention over half of the row: 4 times 2
-// times heads, dims and positions for a layer, halved, and as much again twice on the way back.
+// Six FLOPs per token for each parameter that it is multiplied with: two forward and four backward. Attention
+// adds layers x heads x (key dims + value dims) x positions seen, with half of the row seen on average.
 TEST(ModelSize, CountsTheOperationsOfAStep) {
   const std::string request = kTinyModel + "max_target_length=8 ";
   const ModelSize size = size_of_model(request, 100, 8);
@@ -315,7 +314,8 @@ TEST(ModelSize, CountsTheOperationsOfAStep) {
   EXPECT_DOUBLE_EQ(tied.step_flops, size.step_flops) << "the one table is multiplied with at the end";
 }
 
-// As MaxText counts them: a row of n tokens has n^2 / 2 pairs, with a window n w - w^2 / 2, and in chunks those of each.
+// As MaxText counts them: a row of n tokens has n^2 / 2 pairs of query and key, n w - w^2 / 2 with a window
+// of w, and with chunks the sum over all chunks.
 TEST(ModelSize, CountsTheKeysThatLayersSee) {
   const auto scores = [](const std::string& request, std::int64_t length) {
     const ModelSize some = size_of_model(request, length, length), none = size_of_model(request, length, 0);
@@ -328,7 +328,7 @@ TEST(ModelSize, CountsTheKeysThatLayersSee) {
   EXPECT_DOUBLE_EQ(scores(gemma3, 512), 16 * 2 * 256 * 48 * 0.5 * 512 * 512);
   // Three of four layers see chunks of 8,192.
   EXPECT_DOUBLE_EQ(scores("model_name=llama4-17b-16e", 32768), 40 * 2 * 128 * (12 * 0.5 * 32768 * 32768 + 36 * 4 * 0.5 * 8192 * 8192));
-  // Pairs of a layer with a window of 4,096 and one without.
+  // Layers come in pairs, one with a window of 4,096 and one without.
   EXPECT_DOUBLE_EQ(scores("model_name=gemma2-9b", 8192), 16 * 2 * 256 * 21 * (full + 8192.0 * 4096 - 0.5 * 4096 * 4096));
 }
 

@@ -1,4 +1,4 @@
-// The memory that is planned for a run is what it takes.
+// A run takes the memory that was planned for it.
 #include "train/memory.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using test::kTinyMixtral;
 using test::kTinyModel;
 using test::Training;
 
-// Buffers of pages, so that they are rounded.
+// Buffers of at least a page, so that their sizes are rounded.
 const std::string kSmall =
     kTinyModel + "base_emb_dim=64 base_num_query_heads=4 base_num_kv_heads=4 head_dim=16 base_mlp_dim=256 vocab_size=512 max_target_length=64 ";
 
@@ -31,7 +31,7 @@ TEST(MemoryPlan, IsWhatDenseLayoutsTake) {
         step_program(training.session.graph, training.settings(), {training.session.layout, training.session.target});
     const Footprint footprint = footprint_of(program);
     for (std::int64_t step = 0; step < 2; ++step) training.trainer.step(training.batch(step));
-    // The batch, which the test holds, is counted with it.
+    // The footprint includes the batch, which the test holds.
     EXPECT_LT(training.trainer.bytes(), footprint.process) << layout;
     EXPECT_GT(training.trainer.bytes() + (64 << 10), footprint.process) << layout;
     const MemoryPlan plan = memory_plan(program, footprint, 2);
@@ -49,7 +49,7 @@ TEST(MemoryPlan, IsRefusedWhereThereIsLess) {
               ::testing::HasSubstr("/sys/fs/cgroup/memory.max: 40.0 MiB of memory are needed at the peak, 39.0 MiB are free"));
 }
 
-// What the process holds: a sanitizer keeps memory that was given back, and knows what was not.
+// The memory that the process holds. A sanitizer keeps freed memory, but can tell what is still allocated.
 std::int64_t held_memory() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return static_cast<std::int64_t>(__sanitizer_get_current_allocated_bytes());
@@ -58,11 +58,11 @@ std::int64_t held_memory() {
 #endif
 }
 
-// Rows that go elsewhere in every step take no other memory than before.
+// Rows that go to other experts in every step take no additional memory.
 TEST(MemorySlow, StaysTheSameOverAThousandSteps) {
   for (const char* layout : {"", "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_expert_parallelism=4 num_experts=8",
                              "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=8 use_ring_of_experts=true"}) {
-    // On one thread: another one may get its first product, and memory for it, at any step.
+    // On one thread: with several, a thread may compute its first product, and allocate memory for it, at any step.
     Training training(kTinyMixtral + layout, 1);
     const auto train_to = [&](std::int64_t steps) {
       while (training.trainer.steps_done() < steps) training.trainer.step(training.batch(training.trainer.steps_done()));

@@ -1,4 +1,4 @@
-// Recorded runs on meshes: the same numbers whatever the layout, the same bits whatever the threads.
+// Recorded runs on meshes: the same numbers on any layout, the same bits on any number of threads.
 #include <algorithm>
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ std::vector<std::string> words(const std::string& line) {
   return all;
 }
 
-// Steps repeat one plan: sanitizers, which take up to a hundred times as long, see the first of them.
+// All steps repeat one plan, so builds with sanitizers, which take up to a hundred times as long, check only the first two.
 std::vector<std::string> verify_line(const std::filesystem::path& run) {
   std::vector<std::string> line{"verify", run.string()};
   if (test::kIsSanitized) line.insert(line.end(), {"--first", "2"});
@@ -37,7 +37,7 @@ void hold(const std::string& run, const std::string& changes) {
   EXPECT_THAT(outcome.out, HasSubstr(" as recorded.")) << run << " " << changes;
 }
 
-// Every axis alone and in mixes, two, four and eight devices.
+// Axes alone and combined, on two, four and eight devices.
 constexpr const char* kMeshes[] = {
     "ici_fsdp_parallelism=2",
     "ici_fsdp_parallelism=8",

@@ -1,4 +1,4 @@
-// What the direction of Muon's step is.
+// The direction of Muon's step.
 #include <cmath>
 
 #include "tests/graph/graph_support.h"
@@ -39,7 +39,7 @@ TEST(MuonDirection, DoesNotDependOnTheSizeOfTheMomentum) {
   EXPECT_LT(backend::test::distance(directions(larger, dims)[0], a), 1e-6);
 }
 
-// The batch's matrices do not see each other.
+// The matrices of a batch do not influence each other.
 TEST(MuonDirection, IsOneForEachMatrixOfABatch) {
   const Numbers both = noise(DType::float64, {2, 3, 5}, 1);
   Numbers first(DType::float64, {1, 3, 5});
@@ -49,7 +49,7 @@ TEST(MuonDirection, IsOneForEachMatrixOfABatch) {
   for (std::int64_t i = 0; i < alone.count(); ++i) EXPECT_NEAR(of_both.at(i), alone.at(i), 1e-14);
 }
 
-// A wide matrix is stretched by the root of its ratio, unless the size of the update is asked for.
+// A wide matrix is scaled by the root of columns / rows, unless the size of the update is given.
 TEST(MuonDirection, IsScaledByTheShapeOrToTheSizeAskedFor) {
   const Numbers momentum = noise(DType::float64, {4, 9}, 1);
   const graph::MatrixDims dims{true, {0}, {1}};

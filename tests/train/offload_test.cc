@@ -1,4 +1,4 @@
-// Values that wait for the backward pass in the host's memory: what they leave on the device, and what their ways take.
+// Values that wait for the backward pass in the host's memory: what remains on the device, and how long the transfers take.
 #include "train/offload.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ using advice::Planned;
 
 constexpr std::int64_t kLayers = 32, kRow = 2048, kDims = 4096;
 const std::string kModel = "model_name=llama2-7b compile_topology=h100-8 ici_fsdp_parallelism=8 per_device_batch_size=2 remat_policy=custom ";
-constexpr std::int64_t kStack = kLayers * 2 * kRow * kDims * 2;  // a device's rows of all layers, in bfloat16
+constexpr std::int64_t kStack = kLayers * 2 * kRow * kDims * 2;  // bytes of one device's rows in all layers, in bfloat16
 
 Planned planned(const std::string& more) { return advice::plan_step(test::words_of(kModel + more)); }
 
@@ -58,7 +58,7 @@ TEST(Offload, WaitsWhereAPassIsTooShort) {
   EXPECT_DOUBLE_EQ(made.seconds, seconds + made.host.waits);
 }
 
-// What the backward pass makes again runs there: it does not give values time to leave during the forward pass.
+// Recomputation belongs to the backward pass, so it gives values no time to leave the device during the forward pass.
 TEST(Offload, CountsWhatIsMadeAgainAsTheBackwardPass) {
   const Planned of = planned("decoder_layer_input=offload");
   const auto waits_at = [&](double rate) {
@@ -68,7 +68,7 @@ TEST(Offload, CountsWhatIsMadeAgainAsTheBackwardPass) {
                               offloaded_of(of.session.graph, of.step.program, {of.session.layout, of.session.target}, of.session.loaded.settings))
         .host.waits;
   };
-  // Of the passes of a step that saves nothing but each layer's input, the forward one takes a quarter.
+  // If a step saves only each layer's input, the forward pass takes a quarter of the time of all passes.
   const double seconds = of.step.forecast.seconds, way = 0.4 * seconds;
   EXPECT_GT(waits_at(static_cast<double>(kStack) / way), 0.1 * seconds) << "the forward pass is too short";
   EXPECT_LT(waits_at(static_cast<double>(kStack) / way), 0.2 * seconds) << "the backward pass is not";

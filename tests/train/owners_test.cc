@@ -1,4 +1,4 @@
-// Devices spread over owners that reach each other by messages alone train to the same bits as in one process.
+// Devices spread over owners that communicate only by messages train to the same bits as in one process.
 #include <algorithm>
 #include <cmath>
 
@@ -19,7 +19,7 @@ std::string request_of(const std::string& layout) {
   return request + "dataset_type=synthetic init_weights_seed=3 ";
 }
 
-// All that two steps leave behind.
+// All results of two steps.
 struct Trace {
   std::vector<double> metrics;
   std::vector<std::vector<std::byte>> parameters;
@@ -55,7 +55,7 @@ TEST_P(OwnersSlow, HaveTheBitsOfOne) {
   for (const std::string& owners : counts) EXPECT_TRUE(trace(request + "owners=" + owners) == alone) << owners;
 }
 
-// Every op and collective that layouts ask for runs by the plain kernels alone, to the same numbers.
+// The reference backend alone runs every op and collective that the layouts need, and gives the same losses up to rounding.
 TEST_P(OwnersSlow, AndThePlainBackendAgrees) {
   const std::string request = request_of(GetParam()) + "dtype=float32 weight_dtype=float32 ";
   const auto losses = [&](const std::string& backend) {

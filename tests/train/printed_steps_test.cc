@@ -1,5 +1,5 @@
-// Training steps of all families on drawn layouts: the graph after each pass is read back as it was, and the plan keeps the rules
-// of plans and is loaded as it was saved.
+// Training steps of all families on drawn layouts: the graph after each pass survives printing and parsing,
+// and the plan keeps the plan's rules and survives saving and loading.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(PrintedSteps, AreReadBackOnOneDevice) {
   }
 }
 
-// Draws that cannot be laid out are refused by the partitioner as they are elsewhere; most can.
+// The partitioner refuses draws that cannot be laid out; most of them can.
 TEST(PrintedStepsSlow, AreReadBackOnDrawnLayouts) {
   const std::uint64_t draws = test::sweep_draws(200), seed = test::sweep_setting("MOESH_SWEEP_SEED", 1);
   int sound = 0, refused = 0;
@@ -87,7 +87,7 @@ TEST(PrintedStepsSlow, AreReadBackOnDrawnLayouts) {
   EXPECT_GT(sound, refused);
 }
 
-// The passes are run in the order in which they are listed, and each has a sentence on what holds before and after it.
+// The passes run in the order in which they are listed, and each has a sentence on what holds before it and one on what holds after it.
 TEST(GraphPasses, AreRunAsTheyAreListed) {
   for (const std::string devices :
        {"compile_topology=cpu-1", "compile_topology=cpu-4 per_device_batch_size=1 max_target_length=16"}) {

@@ -1,5 +1,5 @@
-// Devices spread over processes that reach each other through MPI: the bits of one process, checkpoints that all of them write, and an end
-// that is told once, whoever it began with.
+// Devices spread over processes that communicate through MPI: they give the bits of one process, all of them
+// write the checkpoint, and an end is reported once, whichever process it began in.
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -32,7 +32,7 @@ struct Ended {
   std::string out, err;
 };
 
-// A run in a folder of its own, with its last checkpoint by tensor and place.
+// A run in a folder of its own: its losses, evaluations and newest checkpoint.
 class SpreadRun {
  public:
   Ended run(const std::string& words) const {
@@ -48,7 +48,7 @@ class SpreadRun {
     }
     return losses;
   }
-  // By evaluations.
+  // The losses of the evaluations.
   std::vector<double> found() const {
     std::vector<double> losses;
     for (const auto& line : test::metrics_in(folder() + "/metrics.jsonl")) {
@@ -67,7 +67,7 @@ bool are_the_same(const SpreadRun& a, const SpreadRun& b) {
   return differs.out.find("\"values\"") == std::string::npos && differs.out.find("\"tensor\"") == std::string::npos;
 }
 
-// Every recorded layout over more processes takes minutes.
+// Whether to run every recorded layout with more processes, which takes minutes.
 bool spreads_all() { return std::getenv("MOESH_SPREAD_ALL") != nullptr; }
 
 class ProcessesSlow : public ::testing::TestWithParam<std::string> {
@@ -126,7 +126,7 @@ TEST_F(Together, ProcessesPrintOnceAndWriteAPartEach) {
   EXPECT_EQ(test::outcome_of({"checkpoint", "check", run.folder()}).code, 0);
 }
 
-// Each reads what it needs, however many wrote.
+// Each process reads the parts that it needs, whatever number of processes wrote them.
 TEST_F(Together, ProcessesGoOnFromWhatAnyNumberOfThemWrote) {
   const TemporaryFolder folder;
   std::string lines;
@@ -146,7 +146,7 @@ TEST_F(Together, ProcessesGoOnFromWhatAnyNumberOfThemWrote) {
   }
 }
 
-// Six devices over one, two, three and six, with an evaluation between.
+// Six devices in one, two, three and six processes, with evaluations in between.
 TEST_F(Together, ProcessesOfAMeshThatTheyDivideHaveTheBitsOfOne) {
   const std::string request = kMixtral + "compile_topology=cpu-6 ici_fsdp_parallelism=3 ici_expert_parallelism=2 steps=3 eval_interval=2 eval_steps=2 ";
   const SpreadRun one;
@@ -192,8 +192,8 @@ TEST_F(Together, ProcessesThatWereStartedOtherwiseAreRefused) {
   EXPECT_THAT(test::read_text(folder.path() + "/err"), HasSubstr("learning_rate is 0.2 in process 1, and 0.1 in process 0"));
 }
 
-// A process that sleeps is named by those that wait for it.
-// Also one that stops in the midst of a message: large ones are sent in pieces.
+// A process that is stopped is given up by those that wait for it, also if it stops in the middle of a
+// message: large messages are sent in pieces.
 TEST_F(Together, AProcessThatDoesNotAnswerIsGivenUp) {
   for (const std::string sizes : {"", "base_emb_dim=96 base_mlp_dim=512 base_moe_mlp_dim=512 "}) {
     const TemporaryFolder folder;
@@ -240,7 +240,7 @@ TEST_F(Together, ProcessesAreNoOwners) {
   EXPECT_THAT(SpreadRun().run(kMixtral + "owners=2 --processes 2").err, HasSubstr("owners=2, and 2 processes"));
 }
 
-// A binary without the library beside it.
+// The copied binary has no MPI module beside it.
 TEST_F(Together, ProcessesNeedMpi) {
   const TemporaryFolder folder;
   std::filesystem::copy(test::binary(), folder.path() + "/alone");
@@ -263,7 +263,7 @@ TEST(Processes, ThatAreApartAreNamedWithTheirPlaces) {
   EXPECT_THAT(test::message_of([] { transport::fail_apart(0, "a", 3, "b"); }), HasSubstr("process 0 is at a, process 3 at b"));
 }
 
-// The first of two processes, of which the other one says the same whatever it is asked.
+// The first of two processes; the other one always gives the same answer.
 class Two : public transport::Processes {
  public:
   explicit Two(std::string other) : other_(std::move(other)) {}

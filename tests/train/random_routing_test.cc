@@ -1,4 +1,4 @@
-// Random experts: the draws follow the step, the layer and the token's place in the global batch, and nothing else.
+// Random experts: the draws depend on the step, the layer and the token's place in the global batch, and on nothing else.
 #include <cmath>
 
 #include "tests/train/trainer_support.h"
@@ -15,7 +15,7 @@ const std::string kDrawn = kTinyMixtral +
                            "vocab_size=24 base_num_kv_heads=2 base_emb_dim=16 base_mlp_dim=16 base_moe_mlp_dim=16 "
                            "router_skew=1 learning_rate=0 ";
 
-// Eight devices, eight rows; alone it is one device that has them all.
+// Eight rows on the eight devices of a mesh, or on one device if no mesh is given.
 std::string on(const std::string& mesh) {
   return mesh.empty() ? kDrawn + "compile_topology=cpu-1 per_device_batch_size=8 "
                       : kDrawn + "per_device_batch_size=1 " + mesh + " ";
@@ -23,7 +23,7 @@ std::string on(const std::string& mesh) {
 
 struct Drawn {
   double loss = 0;
-  Loads tokens;  // of each layer's experts, for each microbatch
+  Loads tokens;  // per microbatch, the loads of the experts of all layers
 };
 
 Drawn drawn(Training& training) {
@@ -38,7 +38,7 @@ Drawn drawn(const std::string& request) {
   return drawn(training);
 }
 
-// Which token goes where shows in the loss, how many go there in the counts.
+// The loss shows which token goes where, the counts show how many tokens each expert gets.
 void expect_same(const Drawn& made, const Drawn& expected, const std::string& what) {
   EXPECT_EQ(made.tokens, expected.tokens) << what;
   EXPECT_NEAR(made.loss / expected.loss, 1, 1e-6) << what;
@@ -79,7 +79,7 @@ TEST(RandomRouting, IsTheSameForLayersWrittenOneByOne) {
   for (const std::string& model : {on("ici_fsdp_parallelism=8"), gpt_oss, deepseek}) {
     const Drawn scanned = drawn(model + "scan_layers=true");
     EXPECT_EQ(drawn(model + "scan_layers=false").tokens.size(), scanned.tokens.size());
-    // In the order of the layers; a cycle of two stacks the first ones and the second ones.
+    // The loads are in the order of the layers, though a cycle of two is scanned as two stacks.
     EXPECT_EQ(drawn(model + "scan_layers=false").tokens, scanned.tokens) << model;
   }
 }
@@ -105,7 +105,7 @@ TEST(RandomRouting, DiffersBetweenLayersAndSteps) {
   }
 }
 
-// A microbatch has rows of its own; those of all together draw as they do in one pass.
+// Each microbatch has other rows and so other draws; together they draw the same as a single pass over all rows.
 TEST(RandomRouting, DiffersBetweenMicrobatchesAndDoesNotDependOnTheirNumber) {
   const Drawn whole = drawn(on("ici_fsdp_parallelism=8") + "per_device_batch_size=2");
   const Drawn cut = drawn(on("ici_fsdp_parallelism=8") + "per_device_batch_size=1 gradient_accumulation_steps=2");
@@ -123,7 +123,7 @@ TEST(RandomRouting, FollowsTheSeedAndStartsAgainFromIt) {
             drawn(on("ici_fsdp_parallelism=8") + "init_weights_seed=5").tokens);
 }
 
-// Each choice of a token with the same probability: 8 rows of 512 tokens, two layers.
+// Every expert is equally likely: 8 rows of 512 tokens with two choices each over 8 experts. The tolerance is five standard deviations.
 TEST(RandomRouting, WithoutSkewIsEven) {
   const Drawn made = drawn(on("ici_fsdp_parallelism=8") +
                            "router_skew=-1 use_random_routing=true max_target_length=512 num_experts=8");

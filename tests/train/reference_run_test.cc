@@ -1,4 +1,4 @@
-// Recorded runs: what a folder says, and what it has to hold.
+// Recorded runs: what the folder of a run describes, and what it must contain.
 #include <gmock/gmock.h>
 
 #include "tests/train/train_support.h"
@@ -79,7 +79,7 @@ TEST(ReferenceRun, IsRefusedWhenAFileIsMissingOrNotJson) {
               HasSubstr("/mixtral/params.safetensors: the file cannot be opened"));
 }
 
-// A file with a hole takes no room.
+// The file is sparse, so it takes no disk space.
 TEST(ReferenceRun, IsRefusedWhenItsDescriptionIsHuge) {
   const test::TemporaryFolder folder;
   std::filesystem::resize_file(folder.write("config.json", "{}"), (64u << 20) + 1);

@@ -1,4 +1,4 @@
-// What a remat policy saves of the experts is not made again, takes memory, and changes no number.
+// What a remat policy saves of the experts is not computed again, takes memory, and changes no number.
 #include "train/remat.h"
 
 #include <algorithm>
@@ -45,10 +45,10 @@ StepProgram program(const std::string& request) {
 
 struct Case {
   std::string policy;
-  std::int64_t again;  // of the three products of a layer's experts, how many are made twice
+  std::int64_t again;  // how many of the three products of a layer's experts are computed twice
 };
 
-// MaxText names the sparse paths' second input projection only moe_mlpwi_1.
+// On sparse paths MaxText names the second input projection only moe_mlpwi_1.
 const std::vector<Case>& sparse_cases() {
   static const std::vector<Case> all{
       {"full", 3},
@@ -72,7 +72,7 @@ const std::vector<Case>& sparse_cases() {
   return all;
 }
 
-// Forward there are three products, backward three for the rows' gradients.
+// The forward pass has three products, and the backward pass three for the gradients of the rows.
 TEST(RematOfExperts, SavesRowsUnderTheNamesOfTheReference) {
   for (const std::string& strategy : {kRing, kAllToAll}) {
     for (const std::string scan : {"true", "false"}) {
@@ -89,7 +89,7 @@ TEST(RematOfExperts, SavesRowsUnderTheNamesOfTheReference) {
 
 TEST(RematOfExperts, SavesTheRowsOfEachChunk) {
   const std::string request = kExperts + kMesh + kRing + "num_moe_token_chunks=2 num_moe_emb_chunks=2 remat_policy=";
-  // A chunk has two products for each input projection, and their gradients.
+  // Each token chunk has two products per input projection, and as many for their gradients.
   EXPECT_EQ(count(program(request + "full").graph, graph::Op::grouped_matmul, ""), 2 * (5 + 5 + 5));
   EXPECT_EQ(count(program(request + "custom moe_mlpwi_0=device").graph, graph::Op::grouped_matmul, ""),
             2 * (5 + 3 + 5));
@@ -121,25 +121,25 @@ std::int64_t in_regions(const StepProgram& made, graph::ReshardOf::Kind kind) {
   return runs;
 }
 
-// What only serves values that are saved does not travel again: with everything saved nothing does but gradients.
+// Transfers that only serve saved values are not repeated: with everything saved, only gradients travel in the backward pass.
 TEST(RematOfExperts, SparesWhatTravels) {
   using Kind = graph::ReshardOf::Kind;
   const auto made = [&](const std::string& strategy, const std::string& policy) {
     return program(kExperts + kMesh + strategy + "remat_policy=" + policy);
   };
   const std::int64_t layers = 2;
-  // Rows go out and come back; their gradients too. The rows that went out are needed for the weights' gradients, and
-  // those that came back for the router's.
+  // Rows go out and come back, and so do their gradients. The rows that went out are needed again for the
+  // weights' gradients, those that came back for the router's.
   EXPECT_EQ(in_regions(made(kAllToAll, "full"), Kind::all_to_all), 6 * layers);
   EXPECT_EQ(in_regions(made(kAllToAll, "minimal"), Kind::all_to_all), 6 * layers);
   EXPECT_EQ(in_regions(made(kAllToAll, ""), Kind::all_to_all), 4 * layers);
-  // Choices, weights and tokens are gathered, and the gradients of the results.
+  // Choices, weights and tokens are gathered in the forward pass, the gradients of the results in the backward pass.
   EXPECT_EQ(in_regions(made(kRing, "full"), Kind::all_gather), 7 * layers);
   EXPECT_EQ(in_regions(made(kRing, "minimal"), Kind::all_gather), 7 * layers);
   EXPECT_EQ(in_regions(made(kRing, ""), Kind::all_gather), 4 * layers);
 }
 
-// On a mesh whose expert products leave partial sums, saving them spares their reductions.
+// On a mesh where expert products leave partial sums, saving the products avoids repeating their reductions.
 TEST(RematOfExperts, SparesTheReductionsOfProducts) {
   const auto sent = [&](const std::string& policy) {
     const StepProgram made =
@@ -157,7 +157,7 @@ TEST(RematOfExperts, TakesMemory) {
   for (const std::string& strategy : {kRing, kAllToAll, kDense, kCapacity}) {
     for (const std::string scan : {"true", "false"}) {
       const auto peak = [&](const std::string& policy) {
-        // Many layers, so that what is saved of them weighs more than what one needs at its time.
+        // With many layers, what is saved of all of them outweighs what one layer needs at a time.
         return footprint_of(program(kExperts + kMesh + strategy +
                                      "base_num_decoder_layers=8 max_target_length=64 scan_layers=" + scan +
                                      " remat_policy=" + policy));
@@ -165,7 +165,7 @@ TEST(RematOfExperts, TakesMemory) {
       const Footprint full = peak("full"), one = peak("custom moe_mlpwi_0=device"),
                            all = peak("custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=device");
       if (scan == "false" && (strategy == kDense || strategy == kCapacity)) {
-        // Layers that are written out are not made again, but for regions.
+        // Unrolled layers are not computed again, except for their regions.
         EXPECT_EQ(full.device, all.device) << strategy;
         continue;
       }
@@ -187,7 +187,7 @@ Gradients gradients_of(const std::string& request) {
   return all;
 }
 
-// Of the tensor that is furthest off, by the Euclidean norm.
+// The relative error, in the Euclidean norm, of the tensor that differs most.
 double distance(const Gradients& a, const Gradients& b) {
   double most = 0;
   for (std::size_t t = 0; t < b.size(); ++t) {
@@ -217,8 +217,8 @@ class RematOfExpertsBy : public ::testing::TestWithParam<Strategy> {
   }
 };
 
-// Rows vary from layer to layer and from device to device. What a region saves is what it would make again, to the bit;
-// of other products a sum over devices may be made before or after it is saved, and is rounded elsewhere.
+// The number of rows varies from layer to layer and from device to device. A value that a region saves has the very bits that it
+// would compute again. For other products the sum over devices may come before or after saving, which rounds in another place.
 TEST_P(RematOfExpertsBy, ChangesGradientsByTheirRoundingAtMost) {
   const bool is_region = GetParam().words.find("sparse_matmul=true") != std::string::npos;
   const bool has_biases = GetParam().words.find("capacity_factor") == std::string::npos;
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(Strategy, RematOfExpertsBy,
                                            Strategy{"dense", kDense}, Strategy{"capacity", kCapacity}),
                          [](const auto& test) { return test.param.name; });
 
-// Recorded runs, whose rows are all that the reference's router made of them.
+// Recorded runs, whose rows are those that the reference's router chose.
 TEST(RematOfExpertsSlow, IsAsRecorded) {
   const std::string mesh = " ici_fsdp_parallelism=2 ici_expert_parallelism=4 sparse_matmul=true capacity_factor=-1";
   for (const std::string run :

@@ -1,4 +1,4 @@
-// What a run leaves behind: in its own folder, below what was there, and nothing of anyone else.
+// What a run writes: only in its own folder, after what was there before, and never over files of others.
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -62,7 +62,7 @@ TEST(RunFolder, SaysWhyItCannotBeMade) {
               HasSubstr("the folder cannot be made: File name too long"));
 }
 
-// Eight at once, in one second.
+// Eight folders are requested at once, within a second.
 TEST(RunFolder, WithoutANameIsOneThatNoOtherRunHas) {
   const TemporaryFolder folder;
   std::vector<std::string> made(8);
@@ -92,7 +92,7 @@ TEST(RunFolder, IsHereWhereTheBaseIsRemote) {
   EXPECT_EQ(test::metrics_in("moesh_output/a/metrics.jsonl").size(), 1u);
 }
 
-// Each run begins with a line of its own, which tells what was set.
+// Each run begins with a line that lists its settings.
 TEST(RunFolder, OfTheSameNameKeepsTheStepsOfEarlierRuns) {
   const TemporaryFolder folder;
   const std::string request = kOneStep + "run_name=mine base_output_directory=" + folder.path();
@@ -112,7 +112,7 @@ TEST(RunFolder, OfTheSameNameKeepsTheStepsOfEarlierRuns) {
   EXPECT_EQ(lines[5]["step"], 1);
 }
 
-// What was lost: a configuration and a data set that were named as the file of metrics.
+// A file of the user that is named as metrics_file, here the data set, is not overwritten.
 TEST(RunFolder, IsNotWrittenOverFilesOfTheUser) {
   const TemporaryFolder folder;
   const std::string text = "what took long to write\n";
@@ -137,14 +137,14 @@ TEST(RunFolder, BelongsToOneRunAtATime) {
   EXPECT_EQ(test::read_text(path), before);
 }
 
-// A token of a loader that moesh does not have is nobody's business.
+// The access token of a loader that moesh does not have must not be written to the metrics.
 TEST(RunFolder, HoldsNoSettingsThatMoeshDoesNotUse) {
   const TemporaryFolder folder;
   train_with(kOneStep + "hf_access_token=secret metrics_file=" + folder.path() + "/m.jsonl");
   EXPECT_THAT(test::read_text(folder.path() + "/m.jsonl"), ::testing::Not(HasSubstr("secret")));
 }
 
-// The output would be overwritten by the metrics, and they by it.
+// Output and metrics would overwrite each other.
 TEST(RunFolder, IsNotTheFileOfTheOutput) {
   const TemporaryFolder folder;
   const std::string out = folder.path() + "/out";

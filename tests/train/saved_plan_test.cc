@@ -1,4 +1,4 @@
-// `plan=FILE`: a run is the plan that was saved, or it does not begin.
+// `plan=FILE`: a run executes the saved plan exactly, or does not begin.
 #include "train/saved_plan.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST_F(SavedPlans, RefuseARunWhenTheyAreDamaged) {
   EXPECT_THAT(made.err, HasSubstr("a.plan: the plan is damaged: what the file holds is not what its hash was made of"));
 }
 
-// A recorded run keeps logits and gradients besides.
+// A recorded run also keeps logits and gradients.
 TEST(SavedPlan, IsNotForVerify) {
   const config::Settings settings = config::load(test::words_of(kOnTwo + "plan=a.plan")).settings;
   EXPECT_EQ(test::message_of([&] { config::check_run(settings, config::Run::steps); }),

@@ -1,4 +1,4 @@
-// Steps that were compiled by the reference's compiler, scaled down so that they run: each moves what is listed for it ahead of time.
+// Steps that the reference's compiler has compiled, scaled down so that they can run: each transfers what is listed for it ahead of time.
 #include <map>
 #include <string>
 

@@ -1,4 +1,4 @@
-// The learning rate of every step, against the closed formula of its schedule.
+// The learning rate of every step, compared with the closed formula of its schedule.
 #include <cmath>
 #include <numbers>
 
@@ -26,7 +26,7 @@ TEST(Schedule, WarmsUpFromZeroAndFollowsACosineDown) {
   EXPECT_DOUBLE_EQ(learning_rate(of, 99), 0.006);
 }
 
-// The learning rates that the reference recorded for 20 steps and a peak of 0.001.
+// The first ten of the learning rates that the reference recorded for 20 steps and a peak of 0.001.
 TEST(Schedule, IsTheRecordedOne) {
   const std::vector<double> recorded{0.0,
                                      0.0005000000237487257,

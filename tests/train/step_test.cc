@@ -1,4 +1,4 @@
-// The graph of a step: what it is given and gives, and the same numbers whatever is saved for the backward pass.
+// The graph of a step: its inputs and results, and that what is saved for the backward pass changes no number.
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -36,7 +36,7 @@ std::vector<std::vector<double>> gradients_by_parameter(const std::string& reque
   return all;
 }
 
-// "" of the schema is "everything".
+// The word "" in the schema means "everything".
 std::vector<std::string> policies() {
   std::vector<std::string> all;
   for (const config::Choice& choice : config::choices(*config::find_key("remat_policy"))) all.emplace_back(choice.word);
@@ -73,7 +73,7 @@ std::int64_t saved_values(const std::string& request) {
   return saved;
 }
 
-// The layer's input and what each policy names, in a dense model: four projections of attention, three of the MLP.
+// In a dense model: the layer's input, and what each policy names of four projections of attention and three of the MLP.
 TEST(RematPolicies, SaveWhatTheySay) {
   const auto saved = [](const std::string& policy) { return saved_values(kTinyModel + "remat_policy=" + policy); };
   EXPECT_EQ(saved("full"), 1);
@@ -91,7 +91,7 @@ TEST(RematPolicies, SaveWhatTheySay) {
   EXPECT_GT(saved(""), 12);
 }
 
-// Of all graphs in it: stacks that loops give or are given, and values that regions hand on, of which nothing is read.
+// Finds, in a graph and all bodies within it, results of loops and regions and inputs of their bodies that nothing reads.
 std::vector<std::string> unread(const graph::Graph& graph) {
   std::vector<std::string> found;
   std::set<graph::ValueId> read(graph.results.begin(), graph.results.end());
@@ -131,7 +131,7 @@ graph::Graph step_of(const std::string& request, const Keep& keep = {}, std::int
   return step_graph(session.graph, session.loaded.settings, keep, devices);
 }
 
-// Of a model with experts and a balance loss, with microbatches or without.
+// For a model with experts and a balance loss, with and without microbatches.
 TEST(StepGraph, NamesAllThatItGives) {
   const std::set<std::string> metrics{"loss",          "lm_loss",   "balance_loss", "positions", "expert_load",
                                       "raw_grad_norm", "grad_norm", "param_norm",   "applied"};
@@ -154,7 +154,7 @@ TEST(StepGraph, NamesAllThatItGives) {
   }
 }
 
-// Parameters and moments are handed back as they are given, the batch comes with all microbatches, and there are two numbers.
+// Parameters and moments come back with the shape and type that they had, the batch holds all microbatches, and there are two numbers.
 TEST(StepGraph, IsGivenStateABatchAndAFewNumbers) {
   using Kind = graph::InputOf::Kind;
   for (const std::int64_t microbatches : {1, 3}) {
@@ -186,7 +186,7 @@ void for_each_node(const graph::Graph& graph, const Visit& visit) {
   }
 }
 
-// Scalars reach parameters as the few numbers that updates read.
+// Updates read scalars as they are.
 TEST(StepGraph, BroadcastsNoScalarToTheSizeOfAParameter) {
   for (const std::string optimizer : {"adamw", "adam_pax", "sgd", "muon"}) {
     for (const std::string scan : {"true", "false"}) {
@@ -207,7 +207,7 @@ TEST(StepGraph, BroadcastsNoScalarToTheSizeOfAParameter) {
   }
 }
 
-// Bodies included. What a layer makes again for its backward pass is still of the forward pass.
+// Checks bodies too. What a layer computes again for its backward pass still belongs to the forward pass.
 void expect_ticks_in_the_backward_pass(const graph::Graph& graph) {
   for_each_node(graph, [](const graph::Graph&, const graph::Node& node) {
     const bool has_tick = node.path.find('\'') != std::string::npos;
@@ -229,7 +229,7 @@ TEST(StepGraph, MarksTheNodesOfTheBackwardPassWhosePathsBearATick) {
   }
 }
 
-// Whose collectives and copies the partitioner adds are of the same phase.
+// The collectives and copies that the partitioner adds belong to the phase of their nodes.
 TEST(StepProgram, KeepsThePhasesOfItsNodes) {
   const session::Session session = test::session(kTinyMixtral + "num_experts=4 compile_topology=cpu-4 ici_fsdp_parallelism=2 "
                                                  "ici_expert_parallelism=2 per_device_batch_size=1");
@@ -268,7 +268,7 @@ TEST(TrainedParameters, KeepTheMomentsOfTheirOptimizer) {
   EXPECT_EQ(moments("opt_type=muon", "decoder/decoder_norm/scale"), 2);
 }
 
-// A stack of layers and the same layers one by one: the same loss, and gradients that are the stacked ones' slices.
+// A stack of layers and the same layers unrolled have the same loss, and gradients that are slices of the stacked ones.
 TEST(StepGraph, IsTheSameForLayersWrittenOneByOne) {
   Training scanned(kTinyMixtral + "scan_layers=true", 2, test::kKeepAll);
   Training unscanned(kTinyMixtral + "scan_layers=false", 2, test::kKeepAll);

@@ -1,4 +1,4 @@
-// What runs write for TensorBoard.
+// The event files that runs write for TensorBoard.
 #include <cstdlib>
 #include <filesystem>
 
@@ -46,7 +46,7 @@ TEST(TensorBoard, IsWrittenWhereARunHasAFolderUnlessItIsNotWanted) {
   EXPECT_EQ(event_files("moesh_output/u/tensorboard").size(), 1u);
 }
 
-// A run that is stopped and goes on is one curve.
+// A run that stops and resumes gives one curve.
 TEST(TensorBoardSlow, ItsOwnReaderFindsTheCurves) {
   const std::optional<std::string> python = test::python_with("tensorboard");
   if (!python) GTEST_SKIP() << "no Python with tensorboard: MOESH_PYTHON names one";

@@ -1,4 +1,4 @@
-// The trace of profiler=, through whole runs.
+// The trace that `profiler=` writes, checked on whole runs.
 #include <fstream>
 
 #include <gmock/gmock.h>

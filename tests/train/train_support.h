@@ -1,4 +1,4 @@
-// What tests of training need: commands run in process, files of tensors made and changed, recorded runs copied.
+// Helpers for tests of training: commands run in process, tensor files to create and change, and copies of recorded runs.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ using cli::outcome_of;
 
 inline Outcome train_with(const std::string& request) { return outcome_of(words_of("train " + request)); }
 
-// The objects of a file of JSON Lines, which ends with a whole line.
+// The objects of a JSON Lines file, which must end with a complete line.
 inline std::vector<nlohmann::json> json_lines_in(const std::string& path) {
   std::vector<nlohmann::json> all;
   std::vector<std::string> lines = split(read_text(path), '\n');
@@ -33,7 +33,7 @@ inline std::vector<nlohmann::json> json_lines_in(const std::string& path) {
   return all;
 }
 
-// The steps of all runs that wrote a file of metrics.
+// The step lines of all runs that wrote a metrics file.
 inline std::vector<nlohmann::json> metrics_in(const std::string& path) {
   std::vector<nlohmann::json> steps = json_lines_in(path);
   std::erase_if(steps, [](const nlohmann::json& line) { return line.contains("run"); });
@@ -44,7 +44,7 @@ inline void write_file(const std::filesystem::path& path, const std::string& byt
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// The parts of a safetensors file, to change and put together again.
+// The parts of a safetensors file, which can be changed and put together again.
 struct SafetensorsParts {
   nlohmann::json header;
   std::string data;
@@ -66,7 +66,7 @@ struct SafetensorsParts {
 };
 
 
-// A copy of a recorded run that may be changed; it has its own parameters.
+// A copy of a recorded run that may be changed; it has its own copy of the parameters.
 class RunCopy {
  public:
   explicit RunCopy(const std::string& name) : path_(std::filesystem::path(folder_.path()) / name) {

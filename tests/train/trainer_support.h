@@ -1,4 +1,4 @@
-// A small model in training, as its command line asks for it.
+// A small model in training, given by its command line.
 #pragma once
 
 #include <cstring>
@@ -12,13 +12,13 @@
 
 namespace moesh::test {
 
-// Two layers of a dense model; keys that follow win.
+// Two layers of a dense model. Keys that a test appends override these.
 inline const std::string kTinyModel =
     "compile_topology=cpu-1 dtype=float32 base_num_decoder_layers=2 base_emb_dim=12 base_num_query_heads=2 "
     "base_num_kv_heads=1 head_dim=6 base_mlp_dim=20 vocab_size=23 per_device_batch_size=2 max_target_length=7 "
     "dataset_type=synthetic steps=20 enable_checkpointing=false ";
 
-// The same with experts; every layer has them.
+// The same with experts in every layer.
 inline const std::string kTinyMixtral =
     kTinyModel +
     "model_name=mixtral-8x7b override_model_config=true base_moe_mlp_dim=20 num_experts=5 num_experts_per_tok=2 ";
@@ -29,7 +29,7 @@ inline std::vector<double> numbers_of(const run::Array& array) {
   return {array.as<float>(), array.as<float>() + array.view.count()};
 }
 
-// Of a value that one device has.
+// The numbers of a value that only one device has.
 inline std::vector<double> numbers_of(const run::Placed& value) { return numbers_of(value.shards.front()); }
 
 class Training {

@@ -1,4 +1,4 @@
-// A model in training: microbatches, determinism, the norms it tells, and where a number that is none came from.
+// A model in training: microbatches, determinism, the norms that it reports, and where the first non-finite value comes from.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,7 +28,7 @@ double relative_distance(const Numbers& a, const Numbers& b) {
   return std::sqrt(distance / std::max(size, 1e-30));
 }
 
-// Rows differ in how many positions count, so that a mean of means would be another number.
+// The number of counted positions varies from row to row, so that a mean of means would give another result.
 void vary_weights(const Batch& batch) {
   const run::Array& segments = batch.at("targets_segmentation");
   const std::int64_t length = segments.view.size(1);
@@ -63,7 +63,7 @@ TEST(Accumulation, GivesTheGradientOfTheWholeBatch) {
   }
 }
 
-// Microbatch m takes the rows m, m + 2, ... of the batch; logits come back in the batch's order.
+// Microbatch m takes the rows m, m + 2, ... of the batch; logits are returned in the order of the batch.
 TEST(Accumulation, TakesEveryOtherRow) {
   Training whole(kTinyModel + "per_device_batch_size=4", 2, test::kKeepAll);
   Training parts(kTinyModel + "per_device_batch_size=2 gradient_accumulation_steps=2", 2, test::kKeepAll);
@@ -98,7 +98,7 @@ TEST(Accumulation, TrainsAsTheWholeBatchDoes) {
   }
 }
 
-// Layers with experts, each with a router bias that moves, and one without.
+// Layers with experts and an updated router bias, and one dense layer.
 const std::string kSpreadOut =
     kTinyModel +
     "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=5 first_num_dense_layers=1 num_experts=4 "
@@ -106,7 +106,7 @@ const std::string kSpreadOut =
     "base_num_query_heads=4 base_num_kv_heads=4 vocab_size=24 max_target_length=8 sparse_matmul=false learning_rate=0.01 "
     "warmup_steps_fraction=0 routed_bias_update_rate=0.01 ";
 
-// Devices, and what they are laid out as. With two of them Muon takes two layers of attention at a time, with four all.
+// Numbers of devices and their meshes. On two devices Muon takes two layers of attention at a time, on four all of them.
 const std::pair<int, const char*> kMeshesOfDevices[] = {
     {2, "ici_fsdp_parallelism=2"},
     {4, "ici_fsdp_parallelism=2 ici_expert_parallelism=2"},
@@ -116,7 +116,7 @@ const std::pair<int, const char*> kMeshesOfDevices[] = {
 
 class Optimizer : public ::testing::TestWithParam<std::string> {};
 
-// Eight rows in all, in one microbatch or in two.
+// Eight rows in total, in one microbatch or in two.
 TEST_P(Optimizer, TrainsOnEveryMeshAsOnOneDevice) {
   const auto trained = [](const std::string& request) {
     Training training(request);
@@ -132,7 +132,7 @@ TEST_P(Optimizer, TrainsOnEveryMeshAsOnOneDevice) {
       const auto made = trained(request + fmt::format("compile_topology=cpu-{} per_device_batch_size={} {}", devices,
                                                       8 / microbatches / devices, mesh));
       ASSERT_EQ(made.size(), expected.size());
-      // Adam's first steps are signs of gradients: those near zero may differ.
+      // Adam's first steps are the signs of gradients, which may differ where a gradient is near zero.
       for (std::size_t i = 0; i < made.size(); ++i) {
         EXPECT_LT(relative_distance(made[i], expected[i]), 1e-3) << microbatches << " " << mesh << " parameter " << i;
       }
@@ -191,7 +191,7 @@ TEST(Trainer, RefusesABatchOfAnotherSize) {
   EXPECT_EQ(training.trainer.step(training.batch()).step, 0) << "nothing was lost";
 }
 
-// A step fails on the way where a token lies outside the vocabulary.
+// A token outside the vocabulary makes a step fail half-way.
 TEST(Trainer, HasNoParametersOnceAStepFailedOnTheWay) {
   Training training(kTinyModel);
   const std::string path = "decoder/decoder_norm/scale";
@@ -218,7 +218,7 @@ TEST(NotFinite, IsFoundInTheParameterThatHoldsIt) {
   EXPECT_EQ(training.trainer.first_not_finite(training.batch(), 0), "the parameter decoder/decoder_norm/scale");
 }
 
-// 1e30 * 1e30 is no float32.
+// 1e30 * 1e30 overflows float32.
 TEST(NotFinite, IsFoundWhereItIsMadeWithinALayer) {
   Training training(kTinyModel);
   for (const char* name : {"decoder/layers/mlp/wi_0/kernel", "decoder/layers/mlp/wi_1/kernel"}) {
@@ -230,7 +230,7 @@ TEST(NotFinite, IsFoundWhereItIsMadeWithinALayer) {
   EXPECT_EQ(training.trainer.first_not_finite(training.batch(), 0), "made by binary at decoder/layers/mlp/multiply");
 }
 
-// Token 3 is a vector that the MLP maps to zeros, token 4 one that it maps beyond float32; each has a microbatch.
+// The MLP maps the embedding of token 3 to zeros and that of token 4 beyond float32; each token fills one microbatch.
 TEST(NotFinite, IsFoundInTheMicrobatchThatMakesIt) {
   Training training(kTinyModel + "per_device_batch_size=1 gradient_accumulation_steps=2");
   const auto set = [&](const std::string& path, const auto& value_at) {
@@ -273,7 +273,7 @@ TEST(NotFinite, IsFoundInTheNormOfGradients) {
   EXPECT_EQ(training.trainer.first_not_finite(training.batch(), 0), "made by sum_squares at gradients/squares");
 }
 
-// To look for it changes nothing.
+// Searching for such a value changes nothing.
 TEST(NotFinite, IsNotFoundWhereAllIsFinite) {
   for (const std::string optimizer : {"adamw", "muon"}) {
     Training training(kTinyModel + "opt_type=" + optimizer);
@@ -284,7 +284,7 @@ TEST(NotFinite, IsNotFoundWhereAllIsFinite) {
   }
 }
 
-// Of every choice of every token in each microbatch.
+// In each microbatch every choice of every token is counted.
 TEST(ExpertLoad, IsOfEachMicrobatch) {
   Training training(kTinyMixtral + "per_device_batch_size=1 gradient_accumulation_steps=2 sparse_matmul=false");
   const StepResults made = training.trainer.run_step(training.batch());

@@ -1,4 +1,4 @@
-// Every family trains in every mixture of types, with every optimizer: values are read as what they are.
+// Every family trains with every mixture of types and every optimizer; each value is read in its own type.
 #include <cmath>
 
 #include "config/schema.h"
@@ -27,7 +27,7 @@ const std::vector<std::string> kFamilies{
     kTypedExperts + "model_name=gpt-oss-20b ",
 };
 
-// All mixtures of two types under these keys.
+// All combinations of two types for these keys.
 std::vector<std::string> mixtures() {
   std::vector<std::string> all{""};
   for (const char* key : {"weight_dtype", "dtype", "grad_dtype", "mu_dtype"}) {
@@ -40,7 +40,7 @@ std::vector<std::string> mixtures() {
   return all;
 }
 
-// Returns the first loss.
+// Trains two steps and returns the first loss.
 double train_two_steps(const std::string& request) {
   Training training(request);
   double first = 0;
@@ -56,7 +56,7 @@ double train_two_steps(const std::string& request) {
   return first;
 }
 
-// Rounded numbers begin where others do, but for a few tokens that choose other experts.
+// Rounded numbers start from the same loss, except that a few tokens choose other experts, hence the tolerance of a tenth.
 void hold_loss_to(double expected, double loss, const std::string& what) {
   EXPECT_NEAR(loss, expected, 0.1 * expected) << what;
 }

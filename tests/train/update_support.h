@@ -1,4 +1,4 @@
-// The update of a step alone, from gradients that are given.
+// The update of a step by itself, computed from given gradients.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ struct Updated {
 
 class Updating {
  public:
-  // `devices`: as add_update is told; the update runs on one.
+  // `devices` is passed to add_update; the update itself runs on one device.
   explicit Updating(const std::string& request, std::int64_t devices = 1, std::int64_t microbatches = 1)
       : session(test::session(request)), trained(train::trained_parameters(session.graph, settings())) {
     graph::Builder builder;
@@ -55,7 +55,7 @@ class Updating {
 
   const config::Settings& settings() const { return session.loaded.settings; }
 
-  // `load`: of the experts, in every microbatch and layer.
+  // `load` is the load of the experts, for every microbatch and layer.
   Updated update(const std::vector<Numbers>& gradients, double loss = 1, const Numbers& load = {}) {
     std::vector<run::Array> feeds;
     std::size_t next = 0;
@@ -96,7 +96,7 @@ class Updating {
     return made;
   }
 
-  // Of a parameter, or a moment by its name.
+  // The values of a parameter, or of a moment, by its name.
   Numbers numbers(const std::string& name) const {
     const run::Array& array = state.at(name);
     Numbers all;

@@ -1,4 +1,4 @@
-// A step of each optimizer against the formulas it is defined by, written out in float64.
+// A step of each optimizer, compared with the formulas that define it, computed in float64.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -33,7 +33,7 @@ Numbers random_numbers(std::int64_t count, unsigned seed) {
   return made;
 }
 
-// A gradient for every parameter, not the model's.
+// A random gradient for every parameter instead of the model's.
 std::vector<Numbers> random_gradients(const Updating& updating, unsigned seed) {
   std::vector<Numbers> all;
   for (const Trained& trained : updating.trained) {
@@ -49,7 +49,7 @@ double norm(const std::vector<Numbers>& all) {
   return std::sqrt(squares);
 }
 
-// A parameter with the moments that an optimizer keeps.
+// A parameter and the moments that an optimizer keeps for it.
 struct State {
   Numbers parameter, mu, nu;
 };
@@ -57,7 +57,7 @@ struct State {
 // One step of one parameter; `step` counts from 1.
 using Rule = std::function<void(const Trained&, State&, const Numbers& gradient, double step)>;
 
-// Holds three updates to the rule. Parameters are near 1, so float32 rounds them by 1e-7 a step.
+// Compares three updates with the rule. Parameters are near 1, so float32 rounds them by 1e-7 per step.
 void hold_to(const Rule& rule, const std::string& request, double tolerance = 5e-7, std::int64_t devices = 1) {
   Updating updating(kConstantRate + "gradient_clipping_threshold=0 " + request, devices);
   std::vector<State> states;
@@ -100,7 +100,7 @@ TEST(AdamW, IsItsFormula) {
           "opt_type=adamw adam_b1=0.7 adam_b2=0.8 adam_eps=0.3 adam_eps_root=0.01 adam_weight_decay=0.5");
 }
 
-// Pax folds the bias correction into the decay rates.
+// The Pax variant folds the bias correction into the decay rates.
 Rule adam_pax(const AdamNumbers& of) {
   return [of](const Trained&, State& s, const Numbers& g, double step) {
     const double b1 = of.b1 * (1 - std::pow(of.b1, step - 1)) / (1 - std::pow(of.b1, step));
@@ -139,7 +139,7 @@ TEST(Sgd, IsItsFormula) {
       "opt_type=sgd");
 }
 
-// Which dims of a stacked parameter are the layers, the matrix's rows and its columns.
+// The dims of a stacked parameter that are the layers, the matrix's rows and its columns.
 struct Matrix {
   std::vector<int> layers, rows, columns;
 };
@@ -214,7 +214,7 @@ std::vector<std::size_t> offsets(const Shape& shape, const std::vector<int>& dim
   return all;
 }
 
-// Each layer's matrix made orthogonal, times `scale(rows, columns)`.
+// The orthogonalised matrix of each layer, times `scale(rows, columns)`.
 Numbers muon_direction_of(const Numbers& momentum, const Shape& shape, const Matrix& of,
                           const std::function<double(double, double)>& scale) {
   Numbers made(momentum.size());
@@ -234,7 +234,7 @@ Numbers muon_direction_of(const Numbers& momentum, const Shape& shape, const Mat
   return made;
 }
 
-// Matrices by Muon, everything else by Adam that looks ahead.
+// Matrices are updated by Muon, everything else by Adam with Nesterov momentum.
 Rule muon(double beta, double decay, const std::function<double(double, double)>& scale) {
   return [=](const Trained& trained, State& s, const Numbers& g, double step) {
     const auto matrix = kMatrices.find(trained.path);
@@ -260,8 +260,8 @@ Rule muon(double beta, double decay, const std::function<double(double, double)>
   };
 }
 
-// Five iterations in float32 of numbers up to 1 are off by some 1e-5. On one device a loop runs over the layers, among many all
-// of them are made at once.
+// The tolerance: five iterations in float32 on numbers up to 1 are off by some 1e-5. On one device a loop
+// runs over the layers, on many devices all layers are computed at once.
 TEST(Muon, IsItsFormula) {
   const auto by_ratio = [](double rows, double columns) { return std::sqrt(std::max(1.0, columns / rows)); };
   const auto by_rms = [](double rows, double columns) { return 0.2 * std::sqrt(std::max(rows, columns)); };
@@ -271,7 +271,7 @@ TEST(Muon, IsItsFormula) {
   }
 }
 
-// How many loops the update has, and over how many iterations they run.
+// The number of iterations of each loop in the update.
 std::vector<std::int64_t> loops_of(const Updating& updating) {
   std::vector<std::int64_t> counts;
   for (const graph::Node& node : updating.graph.nodes) {
@@ -280,8 +280,8 @@ std::vector<std::int64_t> loops_of(const Updating& updating) {
   return counts;
 }
 
-// Six layers of four experts: one layer gives four devices a matrix each, two layers eight. Of weights with one matrix a layer
-// four and eight devices take all six layers at once, so there is no loop.
+// Six layers with four experts: one layer gives four devices a matrix each, two layers give eight devices one each.
+// For weights with one matrix per layer, four and eight devices take all six layers at once, so there is no loop.
 TEST(Muon, TakesAsManyLayersAtATimeAsGiveEachDeviceAMatrix) {
   const std::string request = kConstantRate + "opt_type=muon model_name=mixtral-8x7b override_model_config=true num_experts=4 "
                                               "num_experts_per_tok=2 base_moe_mlp_dim=20 base_num_decoder_layers=6";
@@ -305,7 +305,7 @@ TEST(Muon, TakesAsManyLayersAtATimeAsGiveEachDeviceAMatrix) {
   }
 }
 
-// An expert that no token went to has no momentum: its direction is zero, and no number of it is lost.
+// An expert that got no token has zero momentum, so its direction is zero and its weights keep their values.
 TEST(Muon, LeavesMatricesOfZerosWhereTheyAre) {
   Updating updating(kConstantRate + "opt_type=muon");
   const std::vector<Numbers> before = updating.parameters();
@@ -364,7 +364,7 @@ TEST(Update, CountsStepsAndTellsTheRate) {
   }
 }
 
-// A rate of zero moves nothing, but the moments see the gradient.
+// At a rate of zero no parameter moves, but the moments still see the gradient.
 TEST(Update, AtARateOfZeroMovesNothing) {
   Updating updating(kTinyModel + "steps=20 learning_rate=0.5");
   const std::vector<Numbers> before = updating.parameters();
@@ -392,9 +392,9 @@ const std::string kRouted =
     "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=3 first_num_dense_layers=1 num_experts=4 "
     "num_experts_per_tok=2 n_routing_groups=-1 topk_routing_group=-1 base_moe_mlp_dim=20 routed_bias_update_rate=0.25 ";
 const std::string kBiasPath = "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias";
-const Numbers kUneven{10, 20, 30, 20, 100, 0, 0, 0, 8, 7};  // of two layers, what was dropped last
+const Numbers kUneven{10, 20, 30, 20, 100, 0, 0, 0, 8, 7};  // two layers; the fifth number of each counts dropped choices
 
-// Every bit of parameters, moments and router biases, whatever is not finite.
+// Whatever is not finite, no bit of the parameters, moments and router biases changes.
 TEST(Update, OfAStepThatIsNotFiniteChangesNoBit) {
   for (const std::string optimizer :
        {"adamw", "adam_pax", "sgd", "muon", "adamw weight_dtype=bfloat16", "muon mu_dtype=bfloat16"}) {
@@ -409,7 +409,7 @@ TEST(Update, OfAStepThatIsNotFiniteChangesNoBit) {
       EXPECT_FALSE(made.is_applied);
       EXPECT_TRUE(std::isfinite(made.param_norm)) << optimizer;
       for (const auto& [name, numbers] : before) EXPECT_EQ(updating.numbers(name), numbers) << optimizer << " " << name;
-      // The next step is one of the state that was kept.
+      // The next step starts from the state that was kept.
       EXPECT_TRUE(updating.update(random_gradients(updating, 50), 1, kUneven).is_applied);
       for (const auto& [name, numbers] : before) EXPECT_NE(updating.numbers(name), numbers) << optimizer << " " << name;
     }
@@ -421,8 +421,8 @@ TEST(Update, IsMadeOfWhatIsNotFiniteWhereNobodyGuardsAgainstIt) {
   EXPECT_TRUE(updating.update(random_gradients(updating, 1), std::nan("")).is_applied);
 }
 
-// Experts with fewer tokens than the mean of their layer gain by the rate, those with more lose, those at it stay: after the
-// optimizer, here with gradients of zero and without decay.
+// The bias of an expert with fewer tokens than its layer's mean grows by the rate, with more tokens it shrinks by
+// the rate, and at the mean it stays. This comes after the optimizer, which has zero gradients and no decay here.
 TEST(BiasBalance, MovesEachExpertsBiasTowardsTheMeanLoad) {
   Updating updating(kRouted + "adam_weight_decay=0");
   std::vector<Numbers> gradients;
@@ -432,7 +432,7 @@ TEST(BiasBalance, MovesEachExpertsBiasTowardsTheMeanLoad) {
   EXPECT_EQ(updating.numbers(kBiasPath), (Numbers{1.25, 2.25, 3, 4.25, 4.75, 6.25, 7, 7.75}));
 }
 
-// Layers written one by one have a bias each, and the load of the model's layers in their order.
+// Unrolled layers have one bias each, and read the load of the model's layers in order.
 TEST(BiasBalance, FindsTheLoadOfEachLayer) {
   Updating updating(kRouted + "adam_weight_decay=0 scan_layers=false");
   std::vector<Numbers> gradients, biases;
@@ -456,7 +456,7 @@ TEST(Update, RefusesParametersThatTheModelLacksOrHasInAnotherShape) {
             path + ": values of bfloat16, float32 was expected");
 }
 
-// The first moment in bfloat16 has 8 bits.
+// The first moment in bfloat16 has 8 significant bits.
 TEST(Update, MayKeepTheFirstMomentNarrow) {
   Updating wide(kConstantRate);
   Updating narrow(kConstantRate + "mu_dtype=bfloat16");

@@ -1,4 +1,4 @@
-// The engine is held to every recorded run, and a change of any recorded number is noticed.
+// The engine is compared with every recorded run, and a change of any recorded number is noticed.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -30,7 +30,7 @@ TEST_P(Verify, GivesWhatWasRecorded) {
 
 INSTANTIATE_TEST_SUITE_P(Run, Verify, ::testing::ValuesIn(test::cases_in(test::kRecordedRuns)), test::test_name);
 
-// The runs without `expect` hold the losses alone, so the others have to be there.
+// Runs without expect.safetensors only have losses to compare, so runs with it must exist.
 TEST(VerifyRuns, HoldGradientsLogitsAndParameters) {
   std::set<std::string> quantities;
   for (const char* name : {"llama", "llama-tied"}) {
@@ -74,7 +74,7 @@ TEST(VerifyRuns, AreFollowedForTheFirstStepsOnly) {
               HasSubstr("--first 3: not a number from 1 to 2"));
 }
 
-// What was found off: the quantity and where.
+// What differs: the quantity and the place.
 using Found = std::vector<std::pair<std::string, std::string>>;
 
 Found found_off(const RunCopy& copy) {
@@ -87,7 +87,7 @@ Found found_off(const RunCopy& copy) {
   return off;
 }
 
-// Moves the tensor by that part of its own size.
+// Changes one element by this fraction of the tensor's norm.
 auto moved_by(const std::string& tensor, double part) {
   return [=](SafetensorsParts& parts) {
     float* values = parts.floats(tensor);
@@ -157,7 +157,7 @@ TEST(VerifyNotices, NumbersThatAreNone) {
   EXPECT_THAT(outcome_of({"verify", copy.path()}).out, HasSubstr("not a number"));
 }
 
-// A change of the request is a change of the run.
+// A changed request makes another run.
 TEST(VerifyNotices, AnotherRequest) {
   const std::string path = (test::kRecordedRuns / "mixtral-sparse").string();
   EXPECT_EQ(outcome_of({"verify", path, "learning_rate=0.002"}).code, 1);
@@ -202,7 +202,7 @@ TEST(VerifyRefuses, AModelThatIsNotTheRecordedOne) {
   EXPECT_THAT(refusal(deeper), HasSubstr("no tensor 'decoder.logits_dense.kernel'"));
 }
 
-// The batch of another shape would be read beyond its end.
+// A batch of another shape would be read beyond its end.
 TEST(VerifyRefuses, SizesThatAreNotTheRecordedOnes) {
   const std::string path = (test::kRecordedRuns / "llama").string();
   const auto refused = [&](const std::string& change) {
@@ -229,7 +229,7 @@ TEST(VerifyRefuses, ARequestWithoutARun) {
   EXPECT_THAT(outcome.err, HasSubstr("no run is named"));
 }
 
-// A folder that lost what it was recorded with is not taken for one that holds less.
+// A folder that lost recorded files is not mistaken for one with fewer recordings.
 TEST(VerifyRefuses, ARunThatLostWhatItPromises) {
   const RunCopy without("llama");
   std::filesystem::remove(without.path() + "/expect.safetensors");
@@ -251,7 +251,7 @@ TEST(VerifyRefuses, ARunThatLostWhatItPromises) {
   EXPECT_THAT(refusal(first), HasSubstr("no tensor 'grad."));
 }
 
-// As the reference records them: the first step's numbers among the tensors, and what routers did.
+// As the reference records them: numbers of the first step and the outputs of routers are stored as tensors.
 TEST(VerifyRuns, HoldNumbersThatStandAmongTheTensors) {
   const auto add = [](SafetensorsParts& parts, const std::string& name, float value) {
     const std::size_t begin = parts.data.size();

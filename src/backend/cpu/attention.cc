@@ -112,7 +112,7 @@ class Attention {
       lay_block(memory, row, key_head, of_block);
       for (std::size_t p = 0; p < panels.size(); ++p) attend(memory, panels[p], static_cast<std::int64_t>(p), of_block);
     }
-    for (std::size_t p = 0; p < panels.size(); ++p) hand_over(memory, panels[p], static_cast<std::int64_t>(p));
+    for (std::size_t p = 0; p < panels.size(); ++p) write_back(memory, panels[p], static_cast<std::int64_t>(p));
     if (memory.of_scores.end != nullptr) memory.of_scores.end();
   }
 
@@ -161,11 +161,11 @@ class Attention {
     });
   }
 
-  void hand_over(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p) const {
+  void write_back(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p) const {
     W shares[Panel::kMostColumns];
     const W* const sums = memory.sums + p * kStats;
     for (std::int64_t j = 0; j < panel.count(); ++j) shares[j] = sums[j] > 0 ? 1 / sums[j] : W(0);
-    panel.hand_over(isa_, memory.results + p * memory.result_size, columns_, shape_.value_dim, shares, out_);
+    panel.write_back(isa_, memory.results + p * memory.result_size, columns_, shape_.value_dim, shares, out_);
   }
 
   Isa isa_;

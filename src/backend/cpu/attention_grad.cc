@@ -22,7 +22,7 @@ struct Memory {
   using W = Wide<T>;
   static constexpr bool kPacksProbabilities = !std::is_same_v<E, W>;
 
-  Memory(Pieces pieces, Isa isa, const AttentionShape& shape, bool is_bent)
+  Memory(Pieces pieces, Isa isa, const AttentionShape& shape, bool has_soft_cap)
       : of_scores(micro_kernels<S>(isa)),
         of_results(micro_kernels<E>(isa)),
         columns(of_scores.columns),
@@ -30,19 +30,19 @@ struct Memory {
         value_width(round_up(shape.value_dim, columns)),
         keys(of_scores, shape.dim),
         values(of_scores, shape.value_dim),
-        turned_keys(of_results, shape.keys, evened(of_results, of_results.rows, shape.dim)) {
+        transposed_keys(of_results, shape.keys, evened(of_results, of_results.rows, shape.dim)) {
     const std::int64_t all = round_up(shape.keys, 2 * kTileRows) + 2 * kTileRows;
     keys.set(pieces.take<S>(keys.size(shape.keys)));
     values.set(pieces.take<S>(values.size(shape.keys)));
-    turned_keys.set(pieces.take<E>(turned_keys.size(shape.dim)));
+    transposed_keys.set(pieces.take<E>(transposed_keys.size(shape.dim)));
     queries = pieces.take<S>(columns * round_up(shape.dim, of_scores.depth_step));
     gradients = pieces.take<S>(columns * round_up(shape.value_dim, of_scores.depth_step));
     const std::int64_t depth = round_up(columns, of_results.depth_step);
-    turned_queries = pieces.take<E>(width * depth);
-    turned_gradients = pieces.take<E>(value_width * depth);
+    transposed_queries = pieces.take<E>(width * depth);
+    transposed_gradients = pieces.take<E>(value_width * depth);
     probabilities = pieces.take<W>(all * columns);
     dscores = pieces.take<W>(all * columns);
-    slopes = is_bent ? pieces.take<W>(all * columns) : nullptr;
+    slopes = has_soft_cap ? pieces.take<W>(all * columns) : nullptr;
     if constexpr (kPacksProbabilities) {
       rounded_probabilities = pieces.take<E>(all * columns);
       rounded_dscores = pieces.take<E>(all * columns);
@@ -59,11 +59,11 @@ struct Memory {
   std::int64_t columns, width, value_width;
   LeftRows<S> keys;         // [key][D]
   LeftRows<S> values;       // [key][V]
-  LeftRows<E> turned_keys;  // [D][key]
+  LeftRows<E> transposed_keys;  // [D][key]
   S* queries;               // packed panel [D][column]
   S* gradients;             // packed panel [V][column] of the gradients of the results
-  E* turned_queries;        // packed panels [column][D]
-  E* turned_gradients;      // packed panels [column][V]
+  E* transposed_queries;    // packed panels [column][D]
+  E* transposed_gradients;  // packed panels [column][V]
   W* probabilities;
   W* dscores;
   W* slopes;
@@ -109,8 +109,8 @@ class AttentionGradient {
  private:
   static Memory<T, S, E> memory_of_thread(Isa isa, const AttentionInputs<T>& in) {
     thread_local Scratch mine;
-    const bool is_bent = in.of.soft_cap > 0;
-    return {Pieces(mine.of<std::byte>(Memory<T, S, E>(Pieces(nullptr), isa, in.shape, is_bent).bytes)), isa, in.shape, is_bent};
+    const bool has_soft_cap = in.of.soft_cap > 0;
+    return {Pieces(mine.of<std::byte>(Memory<T, S, E>(Pieces(nullptr), isa, in.shape, has_soft_cap).bytes)), isa, in.shape, has_soft_cap};
   }
 
   // `dsinks`: a contribution to each query head that shares the key head.
@@ -125,8 +125,8 @@ class AttentionGradient {
       run_panel(memory, panel, dsinks);
     }
     if (memory.of_scores.end != nullptr) memory.of_scores.end();
-    hand_over(row, key_head, memory.dkey, memory.width, results_[1]);
-    hand_over(row, key_head, memory.dvalue, memory.value_width, results_[2]);
+    write_back(row, key_head, memory.dkey, memory.width, results_[1]);
+    write_back(row, key_head, memory.dvalue, memory.value_width, results_[2]);
   }
 
   void lay_keys(Memory<T, S, E>& memory, std::int64_t row, std::int64_t key_head) const {
@@ -134,7 +134,7 @@ class AttentionGradient {
     const OffsetList dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
     const T* const keys = in_.key_at(row, key_head, 0);
     memory.keys.lay_or_pack(isa_, Lines<T>{keys, key_rows, dims, false, true});
-    memory.turned_keys.lay_or_pack(isa_, Lines<T>{keys, dims, key_rows, true, false});
+    memory.transposed_keys.lay_or_pack(isa_, Lines<T>{keys, dims, key_rows, true, false});
     memory.values.lay_or_pack(isa_, Lines<T>{in_.value_at(row, key_head, 0), value_rows, value_dims, false, true});
   }
 
@@ -147,8 +147,8 @@ class AttentionGradient {
       Packer<E, T>(isa_, memory.of_results, round_up(columns_, memory.of_results.depth_step))
           .columns({data, dims, heads, true, false}, of_width, columns, as_steps);
     };
-    pack(in_.query, shape_.dim, memory.queries, memory.turned_queries);
-    pack(dout_, shape_.value_dim, memory.gradients, memory.turned_gradients);
+    pack(in_.query, shape_.dim, memory.queries, memory.transposed_queries);
+    pack(dout_, shape_.value_dim, memory.gradients, memory.transposed_gradients);
   }
 
   void run_panel(const Memory<T, S, E>& memory, const Panel& panel, W* dsinks) const {
@@ -168,14 +168,14 @@ class AttentionGradient {
     }
     const E* const probabilities = in_type(isa_, memory.probabilities, padded * columns_, memory.rounded_probabilities);
     const E* const dscores = in_type(isa_, memory.dscores, padded * columns_, memory.rounded_dscores);
-    add_products(memory, panel, probabilities, keys.size(), memory.turned_gradients, memory.dvalue + keys.begin * memory.value_width,
+    add_products(memory, panel, probabilities, keys.size(), memory.transposed_gradients, memory.dvalue + keys.begin * memory.value_width,
                  shape_.value_dim, memory.value_width);
-    add_products(memory, panel, dscores, keys.size(), memory.turned_queries, memory.dkey + keys.begin * memory.width, shape_.dim,
+    add_products(memory, panel, dscores, keys.size(), memory.transposed_queries, memory.dkey + keys.begin * memory.width, shape_.dim,
                  memory.width);
     const E* const panel_of_keys = as_panel(isa_, memory.of_results, dscores, depth, memory.packed);
-    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + depth}, panel_of_keys, is_narrow, false, memory.dquery,
-                                columns_);
-    panel.hand_over(isa_, memory.dquery, columns_, shape_.dim, nullptr, results_[0].template as<T>());
+    memory.transposed_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + depth}, panel_of_keys, is_narrow, false, memory.dquery,
+                                    columns_);
+    panel.write_back(isa_, memory.dquery, columns_, shape_.dim, nullptr, results_[0].template as<T>());
   }
 
   void hand_over_nothing(const Panel& panel) const {
@@ -249,7 +249,7 @@ class AttentionGradient {
     }
   }
 
-  void hand_over(std::int64_t row, std::int64_t key_head, const W* from, std::int64_t pitch, const View& result) const {
+  void write_back(std::int64_t row, std::int64_t key_head, const W* from, std::int64_t pitch, const View& result) const {
     const std::int64_t width = result.shape.back();
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t t = 0; t < shape_.keys; ++t) {

@@ -115,12 +115,12 @@ void AttentionPanel<T>::begin_softmax(W* largest, W* sums) const {
 }
 
 template <typename T>
-void AttentionPanel<T>::hand_over(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const {
+void AttentionPanel<T>::write_back(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const {
   constexpr std::int64_t kDims = 128;  // dims that are transposed at a time
   W lines[kMostColumns * kDims];
   for (std::int64_t first = 0; first < dims; first += kDims) {
     const std::int64_t count = std::min(kDims, dims - first);
-    turn_over(isa, results + first * columns, columns, count, count_, lines, kDims);
+    transpose_lines(isa, results + first * columns, columns, count, count_, lines, kDims);
     vectorised(isa, [&]() MOESH_LOOP {
       for (std::int64_t j = 0; j < count_; ++j) {
         const W share = shares == nullptr ? W(1) : shares[j];
@@ -133,7 +133,7 @@ void AttentionPanel<T>::hand_over(Isa isa, const W* results, std::int64_t column
 }
 
 template <typename T>
-void AttentionPanel<T>::bend(W* scores, W* slopes, std::int64_t count) const {
+void AttentionPanel<T>::apply_soft_cap(W* scores, W* slopes, std::int64_t count) const {
   const W cap = static_cast<W>(of_.of.soft_cap), scale = static_cast<W>(of_.of.score_scale);
   for (std::int64_t i = 0; i < count; ++i) {
     const W score = scores[i] * scale;
@@ -174,9 +174,9 @@ template <typename T>
 template <typename T>
 template <int kColumns>
 void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const {
-  const bool is_bent = of_.of.soft_cap > 0;
-  if (is_bent) bend(scores, slopes, keys.size() * kColumns);
-  const W scale = is_bent ? W(1) : static_cast<W>(of_.of.score_scale);
+  const bool has_soft_cap = of_.of.soft_cap > 0;
+  if (has_soft_cap) apply_soft_cap(scores, slopes, keys.size() * kColumns);
+  const W scale = has_soft_cap ? W(1) : static_cast<W>(of_.of.score_scale);
 #if defined(__x86_64__)
   if constexpr (kColumns == 32 && std::is_same_v<W, float>) {
     if (isa >= Isa::avx512) return scale_and_hide_32(keys, scale, scores, largest);

@@ -106,7 +106,7 @@ class AttentionPanel {
   void begin_softmax(W* largest, W* sums) const;
 
   // Writes results [dim][column] to the columns' heads in `to`, multiplied by the columns' shares if these are not null.
-  void hand_over(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const;
+  void write_back(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const;
 
  private:
   void find_keys();
@@ -115,7 +115,7 @@ class AttentionPanel {
     return least_segment_ == most_segment_ && segment == least_segment_ && place <= least_place_ && place > most_farthest_;
   }
   void scale_and_hide_32(Range keys, float scale, float* scores, float* largest) const;  // with AVX-512
-  void bend(W* scores, W* slopes, std::int64_t count) const;
+  void apply_soft_cap(W* scores, W* slopes, std::int64_t count) const;
 
   const AttentionInputs<T>& of_;
   std::int64_t row_, count_;

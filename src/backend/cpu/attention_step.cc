@@ -62,11 +62,11 @@ class StepAttention {
     const std::int64_t pitch = shape_.key_heads * shape_.dim, value_pitch = shape_.key_heads * shape_.value_dim;
     const T* key = in_.key_at(row, key_head, keys.begin);
     const T* value = in_.value_at(row, key_head, keys.begin);
-    for (std::int64_t t = 0; t < std::min(kKeysAhead, keys.size()); ++t) fetch(key + t * pitch, shape_.dim);
+    for (std::int64_t t = 0; t < std::min(kKeysAhead, keys.size()); ++t) prefetch(key + t * pitch, shape_.dim);
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t t = 0; t < keys.size(); ++t, key += pitch, value += value_pitch) {
-        fetch(key + kKeysAhead * pitch, shape_.dim);
-        fetch(value, shape_.value_dim);
+        prefetch(key + kKeysAhead * pitch, shape_.dim);
+        prefetch(value, shape_.value_dim);
         for (std::int64_t j = 0; j < shape_.sharing; ++j) {
           const T* const query = in_.query + panel.head(j) * shape_.dim;
           scores[t * kColumns + j] = sum_of<W>(shape_.dim, [&](std::int64_t i) MOESH_LOOP { return load(query[i]) * load(key[i]); });

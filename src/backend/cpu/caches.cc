@@ -9,7 +9,7 @@
 
 namespace moesh::backend::cpu {
 
-std::int64_t second_cache_bytes() {
+std::int64_t l2_cache_bytes() {
   static const std::int64_t bytes = [] {
     constexpr std::int64_t kUsual = 1024 * 1024, kLeast = 256 * 1024, kMost = 4 * 1024 * 1024;  // a larger one is shared by several cores
     std::int64_t said = 0;
@@ -21,9 +21,9 @@ std::int64_t second_cache_bytes() {
   return bytes;
 }
 
-std::int64_t rows_that_stay(std::int64_t row_bytes, std::int64_t pitch_bytes) {
+std::int64_t rows_in_l2(std::int64_t row_bytes, std::int64_t pitch_bytes) {
   constexpr std::int64_t kWays = 16, kLine = 64;  // usual associativity, and bytes of a cache line
-  const std::int64_t of_a_way = second_cache_bytes() / kWays;
+  const std::int64_t of_a_way = l2_cache_bytes() / kWays;
   const std::int64_t apart = std::max(std::gcd(pitch_bytes, of_a_way), round_up(row_bytes, kLine));
   return std::max<std::int64_t>(1, of_a_way / apart) * kWays / 2;
 }

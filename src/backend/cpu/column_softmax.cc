@@ -16,11 +16,11 @@ MOESH_INLINE void write(float* to, __m512 first, __m512 second) {
 MOESH_INLINE void write(bfloat16* to, __m512 first, __m512 second) {
   _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(second, first));
 }
-MOESH_INLINE void write_late(float* to, __m512 first, __m512 second) {
+MOESH_INLINE void write_streaming(float* to, __m512 first, __m512 second) {
   _mm512_stream_ps(to, first);
   _mm512_stream_ps(to + 16, second);
 }
-MOESH_INLINE void write_late(bfloat16* to, __m512 first, __m512 second) {
+MOESH_INLINE void write_streaming(bfloat16* to, __m512 first, __m512 second) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)_mm512_cvtne2ps_pbh(second, first));
 }
 
@@ -39,7 +39,7 @@ MOESH_TARGET void exponentiate_32(std::int64_t rows, const float* base, const fl
       sum_1 = _mm512_add_ps(sum_1, second);
       write(to, first, second);
       if constexpr (keeps) {
-        write_late(late, first, second);
+        write_streaming(late, first, second);
         late += 32;
       }
     }

@@ -30,7 +30,7 @@ template <typename W>
 
 // to = exp(scores - base), with a base per column. The exponentials are added to the sums of the columns before they are rounded to E. `to`
 // may be the scores. If `kept` has memory, they are also written there, with non-temporal stores if the instruction set has them, so that
-// settle_late_writes() must follow. `kept` begins on a cache line.
+// fence_streaming_stores() must follow. `kept` begins on a cache line.
 template <int kColumns, typename W, typename E>
 void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums, const RowsInBlocks<E>& kept = {});
 

@@ -62,9 +62,9 @@ template <typename T, typename R>
 void multiply_terms(const KernelCall& call, const Terms& terms) {
   const std::string depth = letters_of(terms.a, terms.b, terms.result);
   // The innermost dim of the result should be among the columns, so that rows are contiguous and written in one go.
-  const bool turned = !terms.result.letters.empty() && !terms.b.has(terms.result.letters.back());
-  const Term& a = turned ? terms.b : terms.a;
-  const Term& b = turned ? terms.a : terms.b;
+  const bool is_swapped = !terms.result.letters.empty() && !terms.b.has(terms.result.letters.back());
+  const Term& a = is_swapped ? terms.b : terms.a;
+  const Term& b = is_swapped ? terms.a : terms.b;
   const Term& c = terms.result;
   std::string batch;
   for (const char letter : c.letters) {

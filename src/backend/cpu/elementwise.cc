@@ -91,8 +91,9 @@ bool runs_binary(const KernelCall& call) {
 bool runs_cast(const KernelCall& call) {
   if (call.results[0].dtype != DType::bfloat16 || call.operands[0].dtype != DType::float32 || !packs_bfloat16(chosen_isa())) return false;
   const View& result = call.results[0];
-  const bool is_late = result.count() * size_of(result.dtype) >= kLateBytes && reinterpret_cast<std::uintptr_t>(result.data) % 64 == 0;
-  run(call, is_late ? round_past_caches_avx512 : round_avx512);
+  const bool is_streamed =
+      result.count() * size_of(result.dtype) >= kStreamingBytes && reinterpret_cast<std::uintptr_t>(result.data) % 64 == 0;
+  run(call, is_streamed ? round_streaming_avx512 : round_avx512);
   return true;
 }
 

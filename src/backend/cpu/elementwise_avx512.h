@@ -25,6 +25,6 @@ MOESH_ELEMENTWISE(bfloat16);
 
 void round_avx512(const float* x, std::int64_t count, bfloat16* y);
 // The same with non-temporal stores, for y that begins on a cache line. Other threads may read y afterwards.
-void round_past_caches_avx512(const float* x, std::int64_t count, bfloat16* y);
+void round_streaming_avx512(const float* x, std::int64_t count, bfloat16* y);
 
 }  // namespace moesh::backend::cpu

@@ -33,7 +33,7 @@ MOESH_ELEMENTWISE(bfloat16, Halves)
 
 MOESH_TARGET void round_avx512(const float* x, std::int64_t count, bfloat16* y) { for_all<Halves>(count, y, Same{}, x); }
 
-MOESH_TARGET void round_past_caches_avx512(const float* x, std::int64_t count, bfloat16* y) {
+MOESH_TARGET void round_streaming_avx512(const float* x, std::int64_t count, bfloat16* y) {
   constexpr std::int64_t kLine = 2 * kLanes16;
   std::int64_t i = 0;
   for (; i + kLine <= count; i += kLine) {
@@ -41,7 +41,7 @@ MOESH_TARGET void round_past_caches_avx512(const float* x, std::int64_t count, b
     _mm512_stream_si512(reinterpret_cast<__m512i*>(y + i), (__m512i)line);
   }
   round_avx512(x + i, count - i, y + i);
-  settle_late_writes();
+  fence_streaming_stores();
 }
 
 }  // namespace moesh::backend::cpu

@@ -27,8 +27,8 @@ namespace {
 // are either packed rows, past which all panels of b stream (the more rows, the less often), or rows that are read in place and packed
 // panels, half each.
 template <typename P>
-std::int64_t elements_that_stay() {
-  return second_cache_bytes() * 9 / 16 / static_cast<std::int64_t>(sizeof(P));
+std::int64_t l2_resident_elements() {
+  return l2_cache_bytes() * 9 / 16 / static_cast<std::int64_t>(sizeof(P));
 }
 constexpr std::int64_t kSumElements = 448 * 512;  // sums that wait for the next chunk of the depth
 template <typename P>
@@ -50,7 +50,7 @@ constexpr std::int64_t kGrainWork = 200000;     // multiplications worth handing
 // Scratch memory of one thread. Six rows packed step by step take the room of eight, and the last block of sums may overhang.
 template <typename P>
 struct Room {
-  static std::int64_t of_rows() { return (elements_that_stay<P>() / 48 + 128) * 64; }
+  static std::int64_t of_rows() { return (l2_resident_elements<P>() / 48 + 128) * 64; }
   static std::int64_t bytes() {
     constexpr std::int64_t kSums = kSumElements + 32 * 1024;
     return (of_rows() + kPanelElements<P>) * static_cast<std::int64_t>(sizeof(P)) + kSums * static_cast<std::int64_t>(sizeof(Wide<P>));
@@ -83,7 +83,7 @@ class Product {
         isa_(isa),
         kernels_(micro_kernels<P>(isa)),
         of_(a, b, c, options),
-        in_place_(of_.b_columns_run && of_.b_pitch ? in_place_kernels<P, B>(isa) : InPlaceKernels<P, B>()) {
+        in_place_(of_.b_columns_contiguous && of_.b_pitch ? in_place_kernels<P, B>(isa) : InPlaceKernels<P, B>()) {
     std::int64_t all_depths = 0;
     for (std::int64_t i = 0; i < of_.batch; ++i) {
       const std::int64_t depth = of_.depth_of(i).size(), chunk = kernels_.chunk_of(depth);
@@ -92,7 +92,7 @@ class Product {
       depth_room_ = std::max(depth_room_, round_up(std::min(depth, chunk), kernels_.depth_step));
     }
     const std::int64_t bytes_of_b = all_depths * of_.columns * static_cast<std::int64_t>(sizeof(B));
-    few_rows_ = bytes_of_b < kLateBytes ? kFewRows : kFewRowsOfMemory;
+    few_rows_ = bytes_of_b < kStreamingBytes ? kFewRows : kFewRowsOfMemory;
     depth_room_ += kernels_.depth_step;  // blocks a power of two apart would share cache sets
   }
 
@@ -139,7 +139,7 @@ class Product {
                         : by_two_panels ? kernels_.wide_runs.rows
                                         : kernels_.runs.rows,
             .column_step = (by_two_panels ? 2 : 1) * kernels_.columns,
-            .most_rows = lie ? std::numeric_limits<std::int64_t>::max() : std::min(kMostTaskRows, elements_that_stay<P>() / depth_room_),
+            .most_rows = lie ? std::numeric_limits<std::int64_t>::max() : std::min(kMostTaskRows, l2_resident_elements<P>() / depth_room_),
             .most_sums = is_deep_ && !of_.is_in_place() ? kSumElements : std::numeric_limits<std::int64_t>::max(),
             .pack_row = lie ? kReadInPlace : kPack,
             .pack_column = in_place_.pack != nullptr ? kPackingOnTheWay * kPack : kPack};
@@ -148,7 +148,7 @@ class Product {
   // Whether kernels read rows of a in place.
   bool reads_rows_in_place(std::int64_t i) const {
     const std::int64_t depth = of_.depth_of(i).size();
-    const bool run = of_.a_depth_runs && of_.a_pitch.has_value();
+    const bool run = of_.a_depth_contiguous && of_.a_pitch.has_value();
     return std::is_same_v<P, A> && kernels_.runs.rows > 0 && run && depth > 0 && depth % kernels_.depth_step == 0;
   }
 
@@ -184,7 +184,7 @@ class Product {
     const std::int64_t columns = task.columns.size(), count = task.rows.size() * columns;
     Wide<P>* const sums = room<P>().sums;
     Wide<P>* const chunk_sums = sums + kStripSums;
-    if (of_.options.add) of_.fetch(task, sums, columns);
+    if (of_.options.add) of_.load_result(task, sums, columns);
     const std::int64_t chunk = kernels_.chunk_of(depth.size());
     for (std::int64_t begin = depth.begin; begin < depth.end; begin += chunk) {
       const Range of_chunk{begin, std::min(begin + chunk, depth.end)};
@@ -193,7 +193,7 @@ class Product {
       run_strip_chunk(task, of_chunk, after, adds ? chunk_sums : sums);
       if (adds) add_to(sums, chunk_sums, count);
     }
-    of_.hand_over(isa_, task, sums, columns);
+    of_.write_back(isa_, task, sums, columns);
   }
 
   void run_strip_chunk(const Task& task, Range chunk, const B* next, Wide<P>* sums) const {
@@ -235,11 +235,11 @@ class Product {
     });
     if (of_.options.add) {
       Wide<P>* const before = sums + chunks * count;
-      of_.fetch(task, before, columns);
+      of_.load_result(task, before, columns);
       add_to(sums, before, count);
     }
     for (std::int64_t i = 1; i < chunks; ++i) add_to(sums, sums + i * count, count);
-    of_.hand_over(isa_, task, sums, columns);
+    of_.write_back(isa_, task, sums, columns);
     if (columns < of_.columns) run_blocks({0, task.rows, {columns, of_.columns}});
   }
 
@@ -247,7 +247,7 @@ class Product {
     const Range depth = of_.depth_of(task.i);
     const std::int64_t step = kernels_.chunk_of(depth.size()), of_panel = kernels_.columns * depth_room_;
     const bool lie = reads_rows_in_place(task.i);
-    const std::int64_t panels = lie ? std::max<std::int64_t>(2, elements_that_stay<P>() / 2 / of_panel)
+    const std::int64_t panels = lie ? std::max<std::int64_t>(2, l2_resident_elements<P>() / 2 / of_panel)
                                     : std::clamp<std::int64_t>(kPanelElements<P> / of_panel, 1, kMostPanels);
     P* const packed = lie ? room<P>().rows : room<P>().panels;
     for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += step) {
@@ -309,7 +309,7 @@ class Product {
   // Rows of a band: of the rows that are read in place at this pitch, those that stay in the cache while a part of b streams past.
   std::int64_t rows_of_band(Range chunk, std::int64_t pitch) const {
     constexpr auto kBytes = static_cast<std::int64_t>(sizeof(P));
-    const std::int64_t rows = std::min(elements_that_stay<P>() / 2 / depth_room_, rows_that_stay(chunk.size() * kBytes, pitch * kBytes));
+    const std::int64_t rows = std::min(l2_resident_elements<P>() / 2 / depth_room_, rows_in_l2(chunk.size() * kBytes, pitch * kBytes));
     return round_up(rows, std::max(kernels_.runs.rows, kernels_.wide_runs.rows));
   }
 
@@ -317,7 +317,7 @@ class Product {
   const P* where_it_lies(const Task& part, Range chunk) const {
     if constexpr (std::is_same_v<P, B> && MicroKernels<P>::kTogether == 1) {
       const bool are_whole = part.columns.size() % (kernels_.columns / 2) == 0;
-      if (part.rows.size() <= 2 * kernels_.rows && of_.b_columns_run && of_.b_pitch && are_whole && chunk.size() > 0) {
+      if (part.rows.size() <= 2 * kernels_.rows && of_.b_columns_contiguous && of_.b_pitch && are_whole && chunk.size() > 0) {
         return of_.element_of_b(part.i, chunk.begin, part.columns.begin);
       }
     }
@@ -418,9 +418,9 @@ class Product {
     const bool waits = !of_.is_in_place() && !(is_first && is_last);
     block.c_pitch = waits ? round_up(task.columns.size(), kernels_.columns) : kWidest;
     block.c = waits ? room<P>().sums + (part.rows.begin - task.rows.begin) * block.c_pitch + part.columns.begin - task.columns.begin : own;
-    if (block.add && (is_first || !waits)) of_.fetch(part, block.c, block.c_pitch);
+    if (block.add && (is_first || !waits)) of_.load_result(part, block.c, block.c_pitch);
     multiply();
-    if (is_last || !waits) of_.hand_over(isa_, part, block.c, block.c_pitch);
+    if (is_last || !waits) of_.write_back(isa_, part, block.c, block.c_pitch);
   }
 
   Workers* workers_;

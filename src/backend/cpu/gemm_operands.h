@@ -29,13 +29,13 @@ struct ProductOperands {
         options(of_options),
         columns(static_cast<std::int64_t>(c.columns.size())),
         batch(static_cast<std::int64_t>(c.batch.size())),
-        a_rows_run(is_run(a.rows)),
-        a_depth_runs(is_run(a.columns)),
-        b_columns_run(is_run(b.columns)),
-        b_depth_runs(is_run(b.rows)),
+        a_rows_contiguous(is_contiguous(a.rows)),
+        a_depth_contiguous(is_contiguous(a.columns)),
+        b_columns_contiguous(is_contiguous(b.columns)),
+        b_depth_runs(is_contiguous(b.rows)),
         a_pitch(pitch_of(a.rows)),
         b_pitch(pitch_of(b.rows)),
-        c_pitch(is_run(c.columns) ? pitch_of(c.rows) : std::nullopt) {}
+        c_pitch(is_contiguous(c.columns) ? pitch_of(c.rows) : std::nullopt) {}
 
   Range rows_of(std::int64_t i) const {
     if (options.row_begins.empty()) return {0, static_cast<std::int64_t>(c.rows.size())};
@@ -46,8 +46,8 @@ struct ProductOperands {
     return {options.depth_begins[at(i)], options.depth_begins[at(i + 1)]};
   }
 
-  Lines<A> lines_of_a(std::int64_t i) const { return {a.data + a.batch[at(i)], a.rows, a.columns, a_rows_run, a_depth_runs}; }
-  Lines<B> lines_of_b(std::int64_t i) const { return {b.data + b.batch[at(i)], b.columns, b.rows, b_columns_run, b_depth_runs}; }
+  Lines<A> lines_of_a(std::int64_t i) const { return {a.data + a.batch[at(i)], a.rows, a.columns, a_rows_contiguous, a_depth_contiguous}; }
+  Lines<B> lines_of_b(std::int64_t i) const { return {b.data + b.batch[at(i)], b.columns, b.rows, b_columns_contiguous, b_depth_runs}; }
 
   const A* element_of_a(std::int64_t i, std::int64_t row, std::int64_t depth) const {
     return a.data + a.batch[at(i)] + a.rows[at(row)] + a.columns[at(depth)];
@@ -68,14 +68,14 @@ struct ProductOperands {
   bool is_in_place() const { return std::is_same_v<C, W> && c_pitch.has_value(); }
 
   // Reads the part of c to which the product is added.
-  void fetch(const ProductPart& part, W* to, std::int64_t pitch) const {
+  void load_result(const ProductPart& part, W* to, std::int64_t pitch) const {
     for (std::int64_t row = part.rows.begin; row < part.rows.end; ++row, to += pitch) {
       const C* from = c.data + c.batch[at(part.i)] + c.rows[at(row)];
       for (std::int64_t j = 0; j < part.columns.size(); ++j) to[j] = static_cast<W>(load(from[c.columns[at(part.columns.begin + j)]]));
     }
   }
 
-  void hand_over(Isa isa, const ProductPart& part, const W* from, std::int64_t pitch) const {
+  void write_back(Isa isa, const ProductPart& part, const W* from, std::int64_t pitch) const {
     const std::int64_t rows = part.rows.size(), count = part.columns.size();
     if (!c_pitch) {
       for (std::int64_t row = part.rows.begin; row < part.rows.end; ++row, from += pitch) {
@@ -105,7 +105,7 @@ struct ProductOperands {
   MultiplyOptions options;
   std::int64_t columns;
   std::int64_t batch;
-  bool a_rows_run, a_depth_runs, b_columns_run, b_depth_runs;
+  bool a_rows_contiguous, a_depth_contiguous, b_columns_contiguous, b_depth_runs;
   std::optional<std::int64_t> a_pitch;  // from one row to the next
   std::optional<std::int64_t> b_pitch;  // from one line of the depth to the next
   std::optional<std::int64_t> c_pitch;  // from one row to the next, if each row is contiguous

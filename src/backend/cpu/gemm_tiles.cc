@@ -57,7 +57,7 @@ constexpr std::int64_t kFewestInStrip = 256;  // columns worth handing to a thre
 constexpr std::int64_t kGrainWork = 1500000;  // multiplications worth handing to a thread
 
 // Time that other work takes, in multiplications.
-constexpr double kPackRun = 40, kPackRow = 200, kPackColumn = 150, kPackTurned = 200;
+constexpr double kPackRun = 40, kPackRow = 200, kPackColumn = 150, kPackTransposed = 200;
 constexpr double kBegin = 300000, kShare = 800000;
 constexpr double kReadElement = 64;  // an element of b, from memory
 
@@ -66,7 +66,7 @@ class TileProduct {
  public:
   TileProduct(Workers* workers, const Matrices<const bfloat16>& a, const Matrices<const bfloat16>& b, const Matrices<C>& c,
               const MultiplyOptions& options)
-      : workers_(workers), of_(a, b, c, options), is_late_(is_late()), kernels_(micro_kernels<bfloat16>(kIsa)) {}
+      : workers_(workers), of_(a, b, c, options), is_streamed_(is_streamed()), kernels_(micro_kernels<bfloat16>(kIsa)) {}
 
   void run() const {
     const ScratchList<ProductPart> tasks = all_tasks();
@@ -83,7 +83,7 @@ class TileProduct {
         }
       }
       kernels_.end();
-      if (is_late_) settle_late_writes();
+      if (is_streamed_) fence_streaming_stores();
     });
   }
 
@@ -98,10 +98,10 @@ class TileProduct {
 
   // Whether the result is written with non-temporal stores: the caches would not hold it until it is read, and need not first fetch the
   // lines that it replaces.
-  bool is_late() const {
+  bool is_streamed() const {
     std::int64_t elements = 0;
     for (std::int64_t i = 0; i < of_.batch; ++i) elements += of_.rows_of(i).size() * of_.columns;
-    if (elements * static_cast<std::int64_t>(sizeof(C)) < kLateBytes || of_.options.add || !of_.c_pitch) return false;
+    if (elements * static_cast<std::int64_t>(sizeof(C)) < kStreamingBytes || of_.options.add || !of_.c_pitch) return false;
     const auto is_line = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(C)) % kCacheLine == 0; };
     return reinterpret_cast<std::uintptr_t>(of_.c.data) % kCacheLine == 0 && is_line(*of_.c_pitch) && is_line(of_.c.columns[0]) &&
            is_line(of_.c.rows[0]) && std::all_of(of_.c.batch.begin(), of_.c.batch.end(), is_line);
@@ -109,7 +109,7 @@ class TileProduct {
 
   // Whether sums accumulate in the result itself. Tiles then go back and forth between registers and the L1 cache, in which few lines of a
   // result fit into one set: so this is only done for a short depth.
-  bool is_in_place(Range depth) const { return of_.is_in_place() && !is_late_ && depth.size() <= kMostInPlace; }
+  bool is_in_place(Range depth) const { return of_.is_in_place() && !is_streamed_ && depth.size() <= kMostInPlace; }
 
   std::int64_t threads() const { return workers_ == nullptr ? 1 : workers_->threads(); }
 
@@ -127,7 +127,7 @@ class TileProduct {
 
   // Whether a part is computed in strips: it has few rows, and the columns of b are contiguous.
   bool takes_strips(const ProductPart& part) const {
-    return part.rows.size() <= TileStrip::kMostRows && of_.b_columns_run && of_.b_pitch && of_.depth_of(part.i).size() > 0;
+    return part.rows.size() <= TileStrip::kMostRows && of_.b_columns_contiguous && of_.b_pitch && of_.depth_of(part.i).size() > 0;
   }
 
   void run_strips(const Room& mine, const ProductPart& task, const bfloat16* next) const {
@@ -137,7 +137,8 @@ class TileProduct {
     for (std::int64_t column = task.columns.begin; column < task.columns.end; column += kStripColumns) {
       const ProductPart part{task.i, task.rows, {column, std::min(column + kStripColumns, task.columns.end)}};
       const bool is_last = part.columns.end == task.columns.end;
-      if (of_.options.add) of_.fetch(part, mine.sums, kStripColumns);
+      if (of_.options.add)
+        of_.load_result(part, mine.sums, kStripColumns);
       else std::fill_n(mine.sums, rows * kStripColumns, 0.0f);
       for (std::int64_t begin = depth.begin; begin < depth.end; begin += kStripDepth) {
         const Range chunk{begin, std::min(begin + kStripDepth, depth.end)};
@@ -150,7 +151,7 @@ class TileProduct {
         multiply_tile_strip({chunk.size(), rows, part.columns.size(), a, b, *of_.b_pitch, after == nullptr ? b : after, mine.sums,
                              kStripColumns});
       }
-      of_.hand_over(kIsa, part, mine.sums, kStripColumns);
+      of_.write_back(kIsa, part, mine.sums, kStripColumns);
     }
   }
 
@@ -160,8 +161,8 @@ class TileProduct {
             .depth = of_.depth_of(i).size(),
             .row_step = kBlock,
             .column_step = kBlock,
-            .pack_row = of_.a_depth_runs ? kPackRun : kPackRow,
-            .pack_column = of_.b_columns_run ? kPackColumn : kPackTurned,
+            .pack_row = of_.a_depth_contiguous ? kPackRun : kPackRow,
+            .pack_column = of_.b_columns_contiguous ? kPackColumn : kPackTransposed,
             .begin = kBegin,
             .share = kShare};
   }
@@ -176,7 +177,7 @@ class TileProduct {
     const Range depth = of_.depth_of(task.i);
     const std::int64_t parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk_of(depth) + kPad), kBlock));
     const std::int64_t size_of_rows = round_up(task.rows.size(), kBlock) * round_up(depth.size(), kTileDepth);
-    const bool rows_stay = !of_.a_depth_runs && parts > 1 && size_of_rows <= Room::kRows;
+    const bool rows_stay = !of_.a_depth_contiguous && parts > 1 && size_of_rows <= Room::kRows;
     for (std::int64_t part = 0; part < parts; ++part) {
       const Range columns = piece_of(task.columns.size(), kBlock, parts, part);
       run_part(mine, {task.i, task.rows, within(task.columns, columns)}, {mine.rows, rows_stay, rows_stay && part > 0});
@@ -218,8 +219,8 @@ class TileProduct {
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth);
     const Packer<bfloat16, bfloat16> packer(kIsa, kernels_, depth_room);
     Packer<bfloat16, bfloat16>(kIsa, kernels_, depth_room + kPad).columns(of_.lines_of_b(piece.i), piece.columns, chunk, mine.panels);
-    const bool rows_run = of_.a_depth_runs && of_.a_pitch && chunk.size() > 0 && chunk.size() % kTileDepth == 0 &&
-                          piece.columns.size() % kBlock == 0;
+    const bool rows_run =
+        of_.a_depth_contiguous && of_.a_pitch && chunk.size() > 0 && chunk.size() % kTileDepth == 0 && piece.columns.size() % kBlock == 0;
     for (std::int64_t row = piece.rows.begin; row < piece.rows.end; row += kBlocksTogether * kBlock) {
       const Range rows{row, std::min(row + kBlocksTogether * kBlock, piece.rows.end)};
       const std::int64_t lying = rows_run ? round_down(rows.size(), kBlock) : 0;
@@ -263,23 +264,23 @@ class TileProduct {
         if constexpr (std::is_same_v<C, float>) one.block.c = of_.first_of(here);
         one.block.c_pitch = *of_.c_pitch;
       } else if (one.block.add && (is_first || !is_deep)) {
-        of_.fetch(here, one.block.c, kBlock);
+        of_.load_result(here, one.block.c, kBlock);
       }
     }
     make_in_pieces(all, count);
     for (std::int64_t i = 0; i < count; ++i) {
-      if (!is_result[i] && (is_last || !is_deep)) hand_over(parts[i], all[i].block.c);
+      if (!is_result[i] && (is_last || !is_deep)) write_back(parts[i], all[i].block.c);
     }
   }
 
-  void hand_over(const ProductPart& part, const float* from) const {
-    if (!is_late_ || part.columns.size() != kBlock) return of_.hand_over(kIsa, part, from, kBlock);
-    store_past_caches_avx512(from, kBlock, part.rows.size(), kBlock, of_.first_of(part), *of_.c_pitch);
+  void write_back(const ProductPart& part, const float* from) const {
+    if (!is_streamed_ || part.columns.size() != kBlock) return of_.write_back(kIsa, part, from, kBlock);
+    stream_avx512(from, kBlock, part.rows.size(), kBlock, of_.first_of(part), *of_.c_pitch);
   }
 
   Workers* workers_;
   ProductOperands<bfloat16, bfloat16, C> of_;
-  bool is_late_;
+  bool is_streamed_;
   const MicroKernels<bfloat16>& kernels_;
 };
 

@@ -145,7 +145,7 @@ double squares_of(Isa isa, const T* __restrict from, std::int64_t count) {
     return value * value;
   };
   vectorised(isa, [&]() MOESH_LOOP {
-    sum = sum_of<double>(count, square, [&](std::int64_t i) MOESH_LOOP { fetch(from + i + kSquaresAhead, kLanes); });
+    sum = sum_of<double>(count, square, [&](std::int64_t i) MOESH_LOOP { prefetch(from + i + kSquaresAhead, kLanes); });
   });
   return sum;
 }

@@ -44,7 +44,7 @@ class LeftRows {
   bool may_lie(std::int64_t rows, std::int64_t depth, std::int64_t pitch) const {
     constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
     const bool can = std::is_same_v<P, T> && kernels_.row_room > 0 && kernels_.runs.rows > 0 && depth % kernels_.depth_step == 0;
-    return can && rows <= rows_that_stay(depth * kBytes, pitch * kBytes);
+    return can && rows <= rows_in_l2(depth * kBytes, pitch * kBytes);
   }
   bool lie() const { return lying_ != nullptr; }
   template <typename T>
@@ -58,7 +58,7 @@ class LeftRows {
   void lay_or_pack(Isa isa, const Lines<T>& of) {
     const auto rows = static_cast<std::int64_t>(of.lines.size()), depth = static_cast<std::int64_t>(of.depth.size());
     const std::optional<std::int64_t> pitch = pitch_of(of.lines);
-    if (of.depth_runs && pitch && may_lie<T>(rows, depth, *pitch)) return set_lying(of.data, *pitch);
+    if (of.depth_contiguous && pitch && may_lie<T>(rows, depth, *pitch)) return set_lying(of.data, *pitch);
     pack(isa, of);
   }
 

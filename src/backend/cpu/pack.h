@@ -32,7 +32,7 @@ inline std::optional<std::int64_t> pitch_of(std::span<const std::int64_t> offset
 }
 
 // Whether the offsets are contiguous.
-inline bool is_run(std::span<const std::int64_t> offsets) { return pitch_of(offsets) == 1; }
+inline bool is_contiguous(std::span<const std::int64_t> offsets) { return pitch_of(offsets) == 1; }
 
 // An operand of one product, addressed by line and depth.
 template <typename T>
@@ -40,8 +40,8 @@ struct Lines {
   const T* data;
   std::span<const std::int64_t> lines;
   std::span<const std::int64_t> depth;
-  bool lines_run;  // whether neighbouring lines are adjacent in memory
-  bool depth_runs;
+  bool lines_contiguous;  // whether neighbouring lines are adjacent in memory
+  bool depth_contiguous;
 };
 
 // The layout of lines that are packed by step: panels of `lines` lines, [panel][step][line], with room for `width` lines and a depth of
@@ -57,13 +57,13 @@ struct PanelShape {
 // Panels that are packed at once: enough to read much of each line of the depth in one go, yet with few places that are written to.
 inline constexpr std::int64_t kMostPanels = 16;
 
-// turn_*: transposes lines whose depth is contiguous, and prefetches the lines that come next. pack_straight_*: packs lines that are
+// transpose_*: transposes lines whose depth is contiguous, and prefetches the lines that come next. pack_contiguous_*: packs lines that are
 // adjacent in memory; further lines that exist, `ahead` of them in all, may be packed as well.
-#define MOESH_PACK(T, P, isa, count_of_lines)                                                                                         \
-  void turn_##isa(const T* const (&lines)[count_of_lines], const T* const (&next)[count_of_lines], std::int64_t depth,                \
-                  const PanelShape& panel, P* out);                                                                                   \
-  void pack_straight_##isa(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,       \
-                           PanelShape panel, P* out)
+#define MOESH_PACK(T, P, isa, count_of_lines)                                                                                     \
+  void transpose_##isa(const T* const(&lines)[count_of_lines], const T* const(&next)[count_of_lines], std::int64_t depth,         \
+                       const PanelShape& panel, P* out);                                                                          \
+  void pack_contiguous_##isa(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size, \
+                             PanelShape panel, P* out)
 MOESH_PACK(float, float, avx2, 8);
 MOESH_PACK(bfloat16, float, avx2, 8);
 MOESH_PACK(float, float, avx512, 16);
@@ -72,11 +72,11 @@ MOESH_PACK(bfloat16, bfloat16, avx512, 16);
 #undef MOESH_PACK
 
 // A result of at least this size is written with non-temporal stores, because the caches would not hold it until it is read.
-inline constexpr std::int64_t kLateBytes = 8 * 1024 * 1024;
+inline constexpr std::int64_t kStreamingBytes = 8 * 1024 * 1024;
 
 // Must be called before other threads read what was written with non-temporal stores. It waits for memory; one call covers all stores
 // before it.
-inline void settle_late_writes() {
+inline void fence_streaming_stores() {
 #if defined(__x86_64__)
   __builtin_ia32_sfence();
 #endif
@@ -85,8 +85,8 @@ inline void settle_late_writes() {
 // Pack AMX tiles with `room` for the depth: from lines whose depth is contiguous, or transposed from lines that are adjacent in memory.
 void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
                        bfloat16* out);
-void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size, std::int64_t room,
-                              bfloat16* out);
+void pack_tiles_transposed_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size, std::int64_t room,
+                                  bfloat16* out);
 
 // Packs lines of an operand. Missing lines hold unspecified values; the depth is padded with zeros.
 template <typename P, typename T>
@@ -112,19 +112,20 @@ class Packer {
   }
   static const T* first_of(const Lines<T>& of, Range lines) { return of.data + of.lines[static_cast<std::size_t>(lines.begin)]; }
   static bool runs(const Lines<T>& of, Range lines) {
-    return of.lines_run || is_run(of.lines.subspan(static_cast<std::size_t>(lines.begin), static_cast<std::size_t>(lines.size())));
+    return of.lines_contiguous ||
+           is_contiguous(of.lines.subspan(static_cast<std::size_t>(lines.begin), static_cast<std::size_t>(lines.size())));
   }
 
   void tiles(const Lines<T>& of, Range lines, Range chunk, P* out) const {
     const std::int64_t* depth = of.depth.data() + chunk.begin;
 #if defined(__x86_64__)
     if constexpr (std::is_same_v<P, bfloat16>) {
-      if (chunk.size() > 0 && lines.size() > 0 && of.depth_runs) {
+      if (chunk.size() > 0 && lines.size() > 0 && of.depth_contiguous) {
         const std::int64_t* const first = of.lines.data() + lines.begin;
         return pack_tiles_avx512(of.data + depth[0], first, lines.size(), chunk.size(), room_, out);
       }
       if (lines.size() > 0 && runs(of, lines)) {
-        return pack_tiles_turned_avx512(first_of(of, lines), lines.size(), depth, chunk.size(), room_, out);
+        return pack_tiles_transposed_avx512(first_of(of, lines), lines.size(), depth, chunk.size(), room_, out);
       }
     }
 #endif
@@ -154,10 +155,11 @@ class Packer {
     if constexpr (!std::is_same_v<T, double>) {
       const auto there = static_cast<std::int64_t>(of.lines.size()) - range.begin;
       if (isa_ != Isa::portable && runs(of, range)) {
-        return pack_straight(of.data + lines[0], range.size(), of.lines_run ? there : range.size(), depth, chunk.size(), shape, out);
+        return pack_contiguous(of.data + lines[0], range.size(), of.lines_contiguous ? there : range.size(), depth, chunk.size(), shape,
+                               out);
       }
-      if (isa_ != Isa::portable && of.depth_runs) {
-        return pack_turned(of.data + depth[0], lines, range.size(), there, chunk.size(), shape, out);
+      if (isa_ != Isa::portable && of.depth_contiguous) {
+        return pack_transposed(of.data + depth[0], lines, range.size(), there, chunk.size(), shape, out);
       }
     }
 #endif
@@ -171,9 +173,9 @@ class Packer {
   }
 
 #if defined(__x86_64__)
-  void pack_turned(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth, PanelShape shape,
-                   P* out) const {
-    const auto by = [&]<std::int64_t kLines>(auto turn) {
+  void pack_transposed(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,
+                       PanelShape shape, P* out) const {
+    const auto by = [&]<std::int64_t kLines>(auto transpose) {
       for (std::int64_t first = 0; first < count; first += shape.lines, out += shape.size()) {
         const std::int64_t end = std::min(first + shape.lines, count);
         for (std::int64_t group = first; group < end; group += kLines) {
@@ -183,22 +185,22 @@ class Packer {
             line[i] = data + lines[std::min(group + i, end - 1)];
             next[i] = data + lines[std::min(group + i + shape.lines, ahead - 1)];
           }
-          turn(line, next, depth, shape, out + (group - first) * kTogether);
+          transpose(line, next, depth, shape, out + (group - first) * kTogether);
         }
       }
     };
     if constexpr (!std::is_same_v<P, bfloat16>) {
-      if (isa_ == Isa::avx2) return by.template operator()<8>([](const auto&... of) { turn_avx2(of...); });
+      if (isa_ == Isa::avx2) return by.template operator()<8>([](const auto&... of) { transpose_avx2(of...); });
     }
-    by.template operator()<16>([](const auto&... of) { turn_avx512(of...); });
+    by.template operator()<16>([](const auto&... of) { transpose_avx512(of...); });
   }
 
-  void pack_straight(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size, PanelShape shape,
-                     P* out) const {
+  void pack_contiguous(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,
+                       PanelShape shape, P* out) const {
     if constexpr (!std::is_same_v<P, bfloat16>) {
-      if (isa_ == Isa::avx2) return pack_straight_avx2(data, count, ahead, depth, size, shape, out);
+      if (isa_ == Isa::avx2) return pack_contiguous_avx2(data, count, ahead, depth, size, shape, out);
     }
-    pack_straight_avx512(data, count, ahead, depth, size, shape, out);
+    pack_contiguous_avx512(data, count, ahead, depth, size, shape, out);
   }
 #endif
 
@@ -209,19 +211,22 @@ class Packer {
 
 // Transposes `lines` lines of `depth` elements, to[j][i] = from[i][j], each side at its pitch.
 template <typename W>
-void turn_over(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t depth, W* to, std::int64_t to_pitch) {
+void transpose_lines(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t depth, W* to,
+                     std::int64_t to_pitch) {
   std::int64_t done = 0;
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<W, float>) {
-    const auto by = [&]<std::int64_t kLines>(auto turn) {
+    const auto by = [&]<std::int64_t kLines>(auto transpose) {
       for (; done + kLines <= lines; done += kLines) {
         const W* line[kLines];
         for (std::int64_t i = 0; i < kLines; ++i) line[i] = from + (done + i) * from_pitch;
-        turn(line, line, depth, PanelShape{kLines, to_pitch, depth}, to + done);
+        transpose(line, line, depth, PanelShape{kLines, to_pitch, depth}, to + done);
       }
     };
-    if (isa >= Isa::avx512) by.template operator()<16>([](const auto&... of) { turn_avx512(of...); });
-    else if (isa == Isa::avx2) by.template operator()<8>([](const auto&... of) { turn_avx2(of...); });
+    if (isa >= Isa::avx512)
+      by.template operator()<16>([](const auto&... of) { transpose_avx512(of...); });
+    else if (isa == Isa::avx2)
+      by.template operator()<8>([](const auto&... of) { transpose_avx2(of...); });
   }
 #endif
   for (; done < lines; ++done) {

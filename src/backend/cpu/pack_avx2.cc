@@ -37,7 +37,7 @@ MOESH_INLINE void turn_four(__m256i (&x)[4]) {
 
 // Transposes eight elements of the depth of eight lines into to[p][line]; `pitch` is in floats.
 template <typename Words, typename T>
-MOESH_INLINE void turn(const T* const (&line)[8], std::int64_t from, float* to, std::int64_t pitch) {
+MOESH_INLINE void transpose(const T* const (&line)[8], std::int64_t from, float* to, std::int64_t pitch) {
   for (std::int64_t p = 0; p < 8; p += 4) {
     __m256i x[4];
 #pragma GCC unroll 4
@@ -55,7 +55,7 @@ template <typename Words, typename T>
                                         float* to) {
   const std::int64_t whole = depth / 8 * 8;
   for (std::int64_t p = 0; p < whole; p += 8) {
-    turn<Words>(line, p, to + p * width, width);
+    transpose<Words>(line, p, to + p * width, width);
     for (const T* const one : next) _mm_prefetch(one + p, _MM_HINT_T1);
   }
   for (std::int64_t p = whole; p < depth; ++p) {
@@ -64,8 +64,8 @@ template <typename Words, typename T>
 }
 
 template <typename Words, typename T>
-[[gnu::target("avx2")]] void pack_straight(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth,
-                                           std::int64_t size, PanelShape panel, float* out) {
+[[gnu::target("avx2")]] void pack_contiguous(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth,
+                                             std::int64_t size, PanelShape panel, float* out) {
   for (std::int64_t begin = 0; begin < count; begin += kMostPanels * panel.lines, out += kMostPanels * panel.size()) {
     const std::int64_t end = std::min(begin + kMostPanels * panel.lines, count);
     for (std::int64_t p = 0; p < size; ++p) {
@@ -88,12 +88,12 @@ template <typename Words, typename T>
 }  // namespace
 
 #define MOESH_PACK(T, WORDS)                                                                                                          \
-  void turn_avx2(const T* const (&lines)[8], const T* const (&next)[8], std::int64_t depth, const PanelShape& panel, float* out) {    \
+  void transpose_avx2(const T* const(&lines)[8], const T* const(&next)[8], std::int64_t depth, const PanelShape& panel, float* out) { \
     turn_eight<WORDS>(lines, next, depth, panel.width, out);                                                                          \
   }                                                                                                                                   \
-  void pack_straight_avx2(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,        \
-                          PanelShape panel, float* out) {                                                                             \
-    pack_straight<WORDS>(data, count, ahead, depth, size, panel, out);                                                                \
+  void pack_contiguous_avx2(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,      \
+                            PanelShape panel, float* out) {                                                                           \
+    pack_contiguous<WORDS>(data, count, ahead, depth, size, panel, out);                                                              \
   }
 MOESH_PACK(float, Floats)
 MOESH_PACK(bfloat16, WidenedFloats)

@@ -49,7 +49,7 @@ struct Pairs {
 // Transposes sixteen words of sixteen lines: four of them go to each place of `to`, `pitch` bytes apart. Each line is read once, as a
 // whole, because the L1 cache holds few of the lines if they are a power of two apart.
 template <typename Words, typename T>
-MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* const (&to)[4], std::int64_t pitch) {
+MOESH_INLINE void transpose(const T* const (&line)[16], std::int64_t p, std::byte* const (&to)[4], std::int64_t pitch) {
   __m512i words[4][4];  // quarter q of [i][j] holds word 4 q + j of lines 4 i to 4 i + 3
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
@@ -74,18 +74,19 @@ MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* co
 }
 
 template <typename Words, typename T>
-MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* to, std::int64_t pitch) {
-  turn<Words>(line, p, {to, to + 4 * pitch, to + 8 * pitch, to + 12 * pitch}, pitch);
+MOESH_INLINE void transpose(const T* const (&line)[16], std::int64_t p, std::byte* to, std::int64_t pitch) {
+  transpose<Words>(line, p, {to, to + 4 * pitch, to + 8 * pitch, to + 12 * pitch}, pitch);
 }
 
 template <typename Words, typename T, typename P>
-MOESH_TARGET void turn_sixteen(const T* const (&line)[16], const T* const (&next)[16], std::int64_t depth, std::int64_t width, P* out) {
+MOESH_TARGET void transpose_sixteen(const T* const (&line)[16], const T* const (&next)[16], std::int64_t depth, std::int64_t width,
+                                    P* out) {
   constexpr std::int64_t kBlock = kWords * Words::kElements;
   const std::int64_t pitch = width * 4;
   auto* const to = reinterpret_cast<std::byte*>(out);
   std::int64_t p = 0;
   for (; p + kBlock <= depth; p += kBlock) {
-    turn<Words>(line, p, to + p / Words::kElements * pitch, pitch);
+    transpose<Words>(line, p, to + p / Words::kElements * pitch, pitch);
     for (const T* const one : next) _mm_prefetch(one + p, _MM_HINT_T1);
   }
   if (p == depth) return;
@@ -95,10 +96,10 @@ MOESH_TARGET void turn_sixteen(const T* const (&line)[16], const T* const (&next
     end[i] = ends[i];
     std::memcpy(ends[i], line[i] + p, static_cast<std::size_t>(depth - p) * sizeof(T));
   }
-  std::byte turned[16 * 64];
-  turn<Words>(end, 0, turned, 64);
+  std::byte transposed[16 * 64];
+  transpose<Words>(end, 0, transposed, 64);
   const std::int64_t words = (depth - p + Words::kElements - 1) / Words::kElements;
-  for (std::int64_t i = 0; i < words; ++i) std::memcpy(to + (p / Words::kElements + i) * pitch, turned + i * 64, 64);
+  for (std::int64_t i = 0; i < words; ++i) std::memcpy(to + (p / Words::kElements + i) * pitch, transposed + i * 64, 64);
 }
 
 // Packs one word of each of thirty-two lines that are adjacent in memory.
@@ -121,8 +122,8 @@ MOESH_INLINE void lay_sixteen(const T* first, const T* second, std::int64_t line
 constexpr std::int64_t kDepthAhead = 8;
 
 template <typename Words, typename T, typename P>
-MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,
-                                PanelShape panel, P* out) {
+MOESH_TARGET void pack_contiguous(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,
+                                  PanelShape panel, P* out) {
   for (std::int64_t begin = 0; begin < count; begin += kMostPanels * panel.lines, out += kMostPanels * panel.size()) {
     const std::int64_t end = std::min(begin + kMostPanels * panel.lines, count);
     for (std::int64_t p = 0; p < size; p += Words::kElements) {
@@ -130,7 +131,7 @@ MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t 
       const T* second = p + Words::kElements <= size ? data + depth[p + Words::kElements - 1] : nullptr;
       P* to = out + p * panel.width;
       for (std::int64_t next = p + kDepthAhead; next < std::min(p + kDepthAhead + Words::kElements, size); ++next) {
-        fetch(data + depth[next] + begin, end - begin);
+        prefetch(data + depth[next] + begin, end - begin);
       }
       for (std::int64_t line = begin; line < end; line += panel.lines, to += panel.size()) {
         if constexpr (std::is_same_v<Words, Pairs>) {
@@ -150,13 +151,13 @@ MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t 
 
 }  // namespace
 
-#define MOESH_PACK(T, P, WORDS)                                                                                                  \
-  void turn_avx512(const T* const(&lines)[16], const T* const(&next)[16], std::int64_t depth, const PanelShape& panel, P* out) { \
-    turn_sixteen<WORDS>(lines, next, depth, panel.width, out);                                                                   \
-  }                                                                                                                              \
-  void pack_straight_avx512(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size, \
-                            PanelShape panel, P* out) {                                                                          \
-    pack_straight<WORDS>(data, count, ahead, depth, size, panel, out);                                                           \
+#define MOESH_PACK(T, P, WORDS)                                                                                                       \
+  void transpose_avx512(const T* const(&lines)[16], const T* const(&next)[16], std::int64_t depth, const PanelShape& panel, P* out) { \
+    transpose_sixteen<WORDS>(lines, next, depth, panel.width, out);                                                                   \
+  }                                                                                                                                   \
+  void pack_contiguous_avx512(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,    \
+                              PanelShape panel, P* out) {                                                                             \
+    pack_contiguous<WORDS>(data, count, ahead, depth, size, panel, out);                                                              \
   }
 MOESH_PACK(float, float, Floats)
 MOESH_PACK(bfloat16, float, WidenedFloats)
@@ -182,8 +183,8 @@ namespace {
 // Packs two tiles of lines, some of which may be missing; at each element of the depth, their elements are one cache line. Neighbours along
 // the depth are interleaved into pairs across the lines, and the lines that are then in one quarter of a register are transposed to where
 // they belong.
-MOESH_TARGET void turn_two_tiles(const bfloat16* data, __mmask32 which, const std::int64_t* depth, std::int64_t size, std::byte* to,
-                                 std::byte* beside) {
+MOESH_TARGET void transpose_two_tiles(const bfloat16* data, __mmask32 which, const std::int64_t* depth, std::int64_t size, std::byte* to,
+                                      std::byte* beside) {
   constexpr auto kRow = kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16));
   alignas(64) float low[16][16], high[16][16];
   const float *low_rows[16], *high_rows[16];
@@ -195,26 +196,27 @@ MOESH_TARGET void turn_two_tiles(const bfloat16* data, __mmask32 which, const st
     low_rows[word] = low[word];
     high_rows[word] = high[word];
   }
-  turn<Floats>(low_rows, 0, {to, to + 8 * kRow, beside, beside + 8 * kRow}, kRow);
-  turn<Floats>(high_rows, 0, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
+  transpose<Floats>(low_rows, 0, {to, to + 8 * kRow, beside, beside + 8 * kRow}, kRow);
+  transpose<Floats>(high_rows, 0, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
 }
 
-constexpr std::int64_t kTurnedAhead = 64;  // prefetch distance along the depth: its lines are far apart, and no hardware prefetches them
+constexpr std::int64_t kTransposedAhead =
+    64;  // prefetch distance along the depth: its lines are far apart, and no hardware prefetches them
 
 }  // namespace
 
 // All lines advance along the depth together, so that what is adjacent in memory is read at once.
-MOESH_TARGET void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size,
-                                           std::int64_t room, bfloat16* out) {
+MOESH_TARGET void pack_tiles_transposed_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size,
+                                               std::int64_t room, bfloat16* out) {
   constexpr std::int64_t kLines = 2 * kTileRows;
   for (std::int64_t p = 0; p < size; p += kTileDepth) {
-    const Range ahead{p + kTurnedAhead, std::min(p + kTurnedAhead + kTileDepth, size)};
-    for (std::int64_t next = ahead.begin; next < ahead.end; ++next) fetch(data + depth[next], count);
+    const Range ahead{p + kTransposedAhead, std::min(p + kTransposedAhead + kTileDepth, size)};
+    for (std::int64_t next = ahead.begin; next < ahead.end; ++next) prefetch(data + depth[next], count);
     for (std::int64_t begin = 0; begin < count; begin += kLines) {
       const auto which = static_cast<__mmask32>(begin + kLines <= count ? ~0u : (1u << (count - begin)) - 1);
       bfloat16* const to = out + begin * room + p * kTileRows;
-      turn_two_tiles(data + begin, which, depth + p, size - p, reinterpret_cast<std::byte*>(to),
-                     reinterpret_cast<std::byte*>(to + kTileRows * room));
+      transpose_two_tiles(data + begin, which, depth + p, size - p, reinterpret_cast<std::byte*>(to),
+                          reinterpret_cast<std::byte*>(to + kTileRows * room));
     }
   }
 }

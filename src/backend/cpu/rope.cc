@@ -69,8 +69,8 @@ struct Places {
 };
 
 template <typename W, bool steps_of_one, std::int64_t kHalf>
-[[gnu::always_inline]] inline void turn(const W* __restrict x, W* __restrict y, const W* __restrict cosines, const W* __restrict sines,
-                                        std::int64_t any_half, const Places& places, W sign, W scale) {
+[[gnu::always_inline]] inline void rotate(const W* __restrict x, W* __restrict y, const W* __restrict cosines, const W* __restrict sines,
+                                          std::int64_t any_half, const Places& places, W sign, W scale) {
   const std::int64_t half = kHalf > 0 ? kHalf : any_half;
   const std::int64_t in_step = steps_of_one ? 1 : places.in_step;
   const std::int64_t out_step = steps_of_one ? 1 : places.out_step;
@@ -101,14 +101,19 @@ void rope_of(const KernelCall& call) {
   const Places halves{1, half, 1, half};
   const Places neighbours = of.inverse ? Places{1, half, 2, 1} : Places{2, 1, 1, half};
   const W sign = of.inverse ? W(-1) : W(1);
-  const auto turn_token = [&](std::int64_t token, const W* from, W* to) MOESH_LOOP {
+  const auto rotate_token = [&](std::int64_t token, const W* from, W* to) MOESH_LOOP {
     for (std::int64_t head = 0; head < heads; ++head, from += width, to += width) {
       const W *cosines = angles.cosines(token), *sines = angles.sines(token);
-      if (of.interleave) turn<W, false, 0>(from, to, cosines, sines, half, neighbours, sign, scale);
-      else if (half == 16) turn<W, true, 16>(from, to, cosines, sines, half, halves, sign, scale);
-      else if (half == 32) turn<W, true, 32>(from, to, cosines, sines, half, halves, sign, scale);
-      else if (half == 64) turn<W, true, 64>(from, to, cosines, sines, half, halves, sign, scale);
-      else turn<W, true, 0>(from, to, cosines, sines, half, halves, sign, scale);
+      if (of.interleave)
+        rotate<W, false, 0>(from, to, cosines, sines, half, neighbours, sign, scale);
+      else if (half == 16)
+        rotate<W, true, 16>(from, to, cosines, sines, half, halves, sign, scale);
+      else if (half == 32)
+        rotate<W, true, 32>(from, to, cosines, sines, half, halves, sign, scale);
+      else if (half == 64)
+        rotate<W, true, 64>(from, to, cosines, sines, half, halves, sign, scale);
+      else
+        rotate<W, true, 0>(from, to, cosines, sines, half, halves, sign, scale);
     }
   };
   const Isa isa = chosen_isa();
@@ -116,18 +121,18 @@ void rope_of(const KernelCall& call) {
   call.workers.parallel(tokens, 1 + 8192 / of_token, [&](std::int64_t begin, std::int64_t end) {
     if constexpr (std::is_same_v<T, W>) {
       vectorised(isa, [&]() MOESH_LOOP {
-        for (std::int64_t token = begin; token < end; ++token) turn_token(token, x.as<T>() + token * of_token, result + token * of_token);
+        for (std::int64_t token = begin; token < end; ++token) rotate_token(token, x.as<T>() + token * of_token, result + token * of_token);
       });
     } else {
       // Half a head is too short for vectors of 16-bit elements, so all heads of a token are converted at once.
-      ScratchList<W> wide(static_cast<std::size_t>(of_token)), turned(wide.size());
+      ScratchList<W> wide(static_cast<std::size_t>(of_token)), rotated(wide.size());
       vectorised(isa, [&]() MOESH_LOOP {
         for (std::int64_t token = begin; token < end; ++token) {
           const T* __restrict from = x.as<T>() + token * of_token;
           T* __restrict to = result + token * of_token;
           for (std::int64_t i = 0; i < of_token; ++i) wide.data()[i] = load(from[i]);
-          turn_token(token, wide.data(), turned.data());
-          for (std::int64_t i = 0; i < of_token; ++i) to[i] = store<T>(turned.data()[i]);
+          rotate_token(token, wide.data(), rotated.data());
+          for (std::int64_t i = 0; i < of_token; ++i) to[i] = store<T>(rotated.data()[i]);
         }
       });
     }

@@ -46,7 +46,7 @@ void vectorised(Isa isa, const Loop& loop) {
 
 // Prefetches contiguous elements into the L1 cache.
 template <typename T>
-[[gnu::always_inline]] inline void fetch(const T* run, std::int64_t count) {
+[[gnu::always_inline]] inline void prefetch(const T* run, std::int64_t count) {
   constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(T));
   for (std::int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(run + i);
 }

@@ -24,12 +24,12 @@ namespace {
 constexpr std::int64_t kLanes16 = 16;
 
 // Subnormal numbers are zeros while an object of this class exists.
-class SmallIsZero {
+class FlushSubnormals {
  public:
-  SmallIsZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
-  ~SmallIsZero() { _mm_setcsr(before_); }
-  SmallIsZero(const SmallIsZero&) = delete;
-  SmallIsZero& operator=(const SmallIsZero&) = delete;
+  FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
+  ~FlushSubnormals() { _mm_setcsr(before_); }
+  FlushSubnormals(const FlushSubnormals&) = delete;
+  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
 
  private:
   unsigned before_;
@@ -40,7 +40,7 @@ struct Ahead {
   const bfloat16* line;
   std::int64_t pitch, columns, done = 0;
 
-  MOESH_INLINE void fetch() {
+  MOESH_INLINE void prefetch() {
     constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(bfloat16));
     __builtin_prefetch(line + done, 0, 2);  // into the L2 cache, as the L1 cache has no room for so many
     done += kCacheLine;
@@ -63,7 +63,7 @@ MOESH_TARGET void take_step(const TileStrip& strip, std::int64_t begin, const bf
     for (int i = 0; i < rows; ++i) even[i] = odd[i] = _mm512_setzero_ps();
     std::int64_t p = begin;
     for (; p + 2 <= end; p += 2) {
-      ahead.fetch();
+      ahead.prefetch();
       const __m512 first = as_floats(read_16(b + p * strip.b_pitch, which));
       const __m512 second = as_floats(read_16(b + (p + 1) * strip.b_pitch, which));
       const float* const a = strip.a + p * rows;
@@ -99,7 +99,7 @@ void multiply_rows(const TileStrip& strip, std::integer_sequence<int, row...>) {
 }  // namespace
 
 void multiply_tile_strip(const TileStrip& strip) {
-  const SmallIsZero small_is_zero;
+  const FlushSubnormals flush_subnormals;
   multiply_rows(strip, std::make_integer_sequence<int, static_cast<int>(TileStrip::kMostRows)>());
 }
 

@@ -55,7 +55,7 @@ class VocabLoss {
                call.workers.threads()),
         shared_(memory(isa, shape_)),
         words_lie_(of_.by_token && !table_.is_wide() && shared_.rows.template may_lie<T>(kUnit, shape_.width, table_.word_step())),
-        dims_lie_(!of_.by_token && !table_.is_wide() && shared_.turned.template may_lie<T>(shape_.width, kUnit, table_.dim_step())),
+        dims_lie_(!of_.by_token && !table_.is_wide() && shared_.transposed.template may_lie<T>(shape_.width, kUnit, table_.dim_step())),
         losses_(static_cast<std::size_t>(all_)) {}
 
   void run() {
@@ -128,7 +128,7 @@ class VocabLoss {
           for (std::int64_t p = task * of_task; p < std::min(panels, (task + 1) * of_task); ++p) meet(own, p, unit, unit - begin);
         }
       }
-      settle_late_writes();
+      fence_streaming_stores();
       if (shared_.kernels.end != nullptr) shared_.kernels.end();
     });
   }
@@ -143,7 +143,7 @@ class VocabLoss {
     return words;
   }
   LeftRows<P> dims_of(std::int64_t unit, std::int64_t place) const {
-    LeftRows<P> dims = shared_.turned_of(place, shape_.width);
+    LeftRows<P> dims = shared_.transposed_of(place, shape_.width);
     if (dims_lie_ && rows_of(unit) == kUnit) dims.set_lying(table_.unit(unit), table_.dim_step());
     return dims;
   }
@@ -287,7 +287,7 @@ class VocabLoss {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         for (std::int64_t first = 0; first < shape_.width; first += kGradientPanels * shared_.columns) add_table_gradient(own, unit, first);
       }
-      settle_late_writes();
+      fence_streaming_stores();
       if (shared_.kernels.end != nullptr) shared_.kernels.end();
     });
   }
@@ -307,20 +307,20 @@ class VocabLoss {
       const std::int64_t count = std::min(columns, shape_.width - first);
       W* const to = call_.results[2].as<W>() + unit * kUnit * table_.word_step() + first * table_.dim_step();
       if (of_.by_token) {
-        hand_over(from, columns, rows, count, to, table_.word_step());
+        write_back(from, columns, rows, count, to, table_.word_step());
       } else {
-        turn_over(isa_, from, columns, rows, count, own.turned, kUnit);
-        hand_over(own.turned, kUnit, count, rows, to, table_.dim_step());
+        transpose_lines(isa_, from, columns, rows, count, own.transposed, kUnit);
+        write_back(own.transposed, kUnit, count, rows, to, table_.dim_step());
       }
     }
   }
 
   // Adds lines to the gradient of the table, or stores them if it has none yet.
-  void hand_over(const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t width, W* to, std::int64_t to_pitch) const {
+  void write_back(const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t width, W* to, std::int64_t to_pitch) const {
 #if defined(__x86_64__)
     if constexpr (std::is_same_v<W, float>) {
       const bool has_lines = reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && to_pitch % 16 == 0 && width % 32 == 0;
-      if (first_ == 0 && has_lines && isa_ >= Isa::avx512) return store_past_caches_avx512(from, from_pitch, lines, width, to, to_pitch);
+      if (first_ == 0 && has_lines && isa_ >= Isa::avx512) return stream_avx512(from, from_pitch, lines, width, to, to_pitch);
     }
 #endif
     vectorised(isa_, [&]() MOESH_LOOP {

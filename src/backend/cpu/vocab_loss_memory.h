@@ -53,7 +53,7 @@ struct LossMemory {
   LossMemory(Pieces pieces, Isa isa, const LossShape& shape)
       : kernels(micro_kernels<P>(isa)),
         rows(kernels, shape.width),
-        turned(kernels, kUnit, evened(kernels, kernels.rows, shape.width)),
+        transposed(kernels, kUnit, evened(kernels, kernels.rows, shape.width)),
         columns(kernels.columns),
         panels(divide_up(shape.tokens, columns)),
         exponentials(kernels, panels),
@@ -67,7 +67,7 @@ struct LossMemory {
     target_score = pieces.take<W>(panels * columns);
     target_exponential = pieces.take<W>(panels * columns);
     if (shape.has_gradients) {
-      turned_table = pieces.take<P>(shape.units * turned.size(shape.width));
+      transposed_table = pieces.take<P>(shape.units * transposed.size(shape.width));
       dx = pieces.take<W>(panels * dx_size);
       scaled_x = pieces.take<T>(shape.tokens * shape.width);
       packed_x = pieces.take<P>(round_up(shape.width, columns) * depth);
@@ -81,9 +81,9 @@ struct LossMemory {
     of.set(table + unit * rows.size(kUnit));
     return of;
   }
-  LeftRows<P> turned_of(std::int64_t unit, std::int64_t width) const {
-    LeftRows<P> of = turned;
-    of.set(turned_table + unit * turned.size(width));
+  LeftRows<P> transposed_of(std::int64_t unit, std::int64_t width) const {
+    LeftRows<P> of = transposed;
+    of.set(transposed_table + unit * transposed.size(width));
     return of;
   }
 
@@ -95,7 +95,7 @@ struct LossMemory {
 
   const MicroKernels<P>& kernels;
   LeftRows<P> rows;    // words of a unit [V][M]
-  LeftRows<P> turned;  // a unit transposed [M][V]
+  LeftRows<P> transposed;  // a unit transposed [M][V]
   std::int64_t columns, panels;
   RowsByPanel<P> exponentials;  // of a unit [V][N]
   std::int64_t x_size, dx_size, depth;
@@ -106,7 +106,7 @@ struct LossMemory {
   W* target_score;
   W* target_exponential;
   // Only for gradients.
-  P* turned_table = nullptr;
+  P* transposed_table = nullptr;
   W* dx = nullptr;        // panels [M][N], before they are multiplied by the tokens' shares
   T* scaled_x = nullptr;  // [N][M], x multiplied by each token's share
   P* packed_x = nullptr;  // scaled_x as packed panels [N][M]
@@ -125,7 +125,7 @@ struct OwnLossMemory {
     size_of_panel = columns * (kUnit + kTileRows);
     scores = pieces.take<W>(size_of_panel);
     gradients = pieces.take<W>(kGradientPanels * size_of_panel);
-    turned = pieces.take<W>(columns * kUnit);
+    transposed = pieces.take<W>(columns * kUnit);
     if constexpr (std::is_same_v<P, W>) {
       exponentials = scores;
     } else {
@@ -138,7 +138,7 @@ struct OwnLossMemory {
   std::int64_t size_of_panel;
   W* scores;            // [V][N] of a unit and a panel of tokens
   W* gradients;         // [V][M] of a unit, one panel after another
-  W* turned;            // a panel of gradients, transposed to [M][V]
+  W* transposed;        // a panel of gradients, transposed to [M][V]
   P* exponentials;      // exponentials of the scores, [V][N]
   P* packed = nullptr;  // the exponentials as a packed panel
   T* rounded;           // words of a unit, rounded from a table of the wide type

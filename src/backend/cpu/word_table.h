@@ -63,8 +63,10 @@ class WordTable {
     const Lines lines = lines_of(unit);
     for (std::int64_t i = share * lines.count / shares; i < (share + 1) * lines.count / shares; ++i) {
       const std::int64_t at = lines.begin + i * lines.pitch;
-      if (is_wide_) fetch(wide_ + at, lines.length);
-      else fetch(elements_ + at, lines.length);
+      if (is_wide_)
+        prefetch(wide_ + at, lines.length);
+      else
+        prefetch(elements_ + at, lines.length);
     }
   }
 

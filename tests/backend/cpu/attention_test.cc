@@ -180,8 +180,7 @@ TEST(Attention, OfAShareOfTheQueriesIsThatShareOfAll) {
   }
 }
 
-// A decode step: one query per row, at a position of its own among keys of two blocks. The number of query heads that share a key head
-// varies from few to more.
+// A decode step: one query per row, at a position of its own among keys of two blocks, with few and with more query heads per key head.
 TEST(Attention, OfAStepIsThePlainOne) {
   for (const std::int64_t sharing : {1, 2, 5, 8, 9}) {
     const Sizes s{3, 300, 2 * sharing, 2, 24, 20};

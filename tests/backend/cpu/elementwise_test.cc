@@ -153,8 +153,7 @@ TEST(Elementwise, ChainsAreThePlainOnes) {
   }
 }
 
-// The result is large enough for non-temporal stores. The last elements do not use them, nor does a result that does not begin on a cache
-// line.
+// The result is large enough for non-temporal stores, except for its last elements, and unless it does not begin on a cache line.
 TEST(Elementwise, ALargeCastIsThatOfItsParts) {
   constexpr std::int64_t kCount = 8 * 1024 * 1024 / 2 + 77, kPart = 1000003;
   const Tensor x = noise(DType::float32, {kCount}, 1);

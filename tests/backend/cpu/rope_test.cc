@@ -97,8 +97,7 @@ TEST(Rope, GivesTheNumbersOfMaxText) {
   yarn.truncate = false;
   yarn.attention_scaling = true;
   expect(yarn, 1000, {-1.016801476, -1.476720572, -1.876670718, 0.539829314, 1.035804033, 1.029800296, -1.085281372, 2.488165855});
-  // MaxText leaves the rotated pairs of Llama 3.1 as neighbours. Here they come out as halves, which changes no product of queries and
-  // keys.
+  // MaxText leaves the rotated pairs of Llama 3.1 as neighbours. Here they come out as halves, which changes no product of query and key.
   RopeOf llama3;
   llama3.kind = RopeOf::Kind::llama3;
   llama3.max_timescale = 500000;
