@@ -240,7 +240,7 @@ inline void fuzz_hugging_face(std::string_view input) {
       settings.set(given.key, config::read_value(*key, given.value, given.where), {config::Source::preset, given.where});
     }
     const config::ModelShape shape = config::model_shape(settings);
-    require(shape.unlike_layers() > 0 && shape.layers > 0);
+    require(shape.layers_per_cycle() > 0 && shape.layers > 0);
   });
 }
 

@@ -75,7 +75,7 @@ Ordered yarn_of(const Settings& s, const ModelShape& shape) {
 }
 
 Ordered rope_of(const Settings& s, const ModelShape& shape) {
-  if (turns_as_llama3(s)) {
+  if (uses_llama3_rope(s)) {
     if (!s.boolean("rope_use_scale")) return nullptr;
     return {{"rope_type", "llama3"},
             {"factor", s.real("llama3_rope_factor")},
@@ -94,8 +94,7 @@ std::vector<std::string> layer_types(const ModelShape& shape) {
     return layer.chunk > 0 ? "chunked_attention" : layer.window > 0 ? "sliding_attention" : "full_attention";
   };
   std::vector<std::string> types;
-  for (std::int64_t layer = 0; layer < shape.layers; ++layer)
-    types.emplace_back(word(shape.layer(layer % shape.unlike_layers())));
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) types.emplace_back(word(shape.layer(layer % shape.layers_per_cycle())));
   return types;
 }
 
@@ -119,8 +118,8 @@ void add_llama4(const Settings& s, const ModelShape& shape, Ordered& json) {
   std::vector<std::int64_t> turn, experts;
   std::int64_t chunk = 0;
   for (std::int64_t i = 0; i < shape.layers; ++i) {
-    const LayerShape& layer = shape.layer(i % shape.unlike_layers());
-    turn.push_back(layer.turns ? 1 : 0);
+    const LayerShape& layer = shape.layer(i % shape.layers_per_cycle());
+    turn.push_back(layer.has_rope ? 1 : 0);
     if (layer.has_experts) experts.push_back(i);
     chunk = std::max(chunk, layer.chunk);
   }
@@ -129,7 +128,7 @@ void add_llama4(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["moe_layers"] = experts;
   json["layer_types"] = layer_types(shape);
   if (chunk > 0) json["attention_chunk_size"] = chunk;
-  json["attn_temperature_tuning"] = shape.attention.tempers;
+  json["attn_temperature_tuning"] = shape.attention.scales_query_by_position;
   json["attn_scale"] = s.real("temperature_tuning_scale");
   json["floor_scale"] = number_json(s.real("temperature_tuning_floor"));
   json["intermediate_size_mlp"] = shape.mlp_dim;
@@ -161,7 +160,7 @@ void add_gemma4(const Settings& s, const ModelShape& shape, Ordered& json) {
       {"full_attention",
        {{"rope_type", "proportional"},
         {"rope_theta", theta},
-        {"partial_rotary_factor", static_cast<double>(global.turned_dim) / static_cast<double>(global.head_dim)}}},
+        {"partial_rotary_factor", static_cast<double>(global.rotary_dim) / static_cast<double>(global.head_dim)}}},
       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local > 0 ? local : s.integer("rope_max_timescale")}}}};
   json["sliding_window"] = window_of(shape);
   json["layer_types"] = layer_types(shape);
@@ -212,7 +211,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["qk_nope_head_dim"] = a.qk_nope_head_dim;
   json["qk_rope_head_dim"] = a.qk_rope_head_dim;
   json["v_head_dim"] = a.v_head_dim;
-  if (!is_deepseek2(s, shape)) json["rope_interleave"] = turns_neighbours(s);
+  if (!is_deepseek2(s, shape)) json["rope_interleave"] = rope_is_interleaved(s);
 }
 
 void add_deepseek(const Settings& s, const ModelShape& shape, Ordered& json) {
@@ -247,7 +246,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["norm_topk_prob"] = s.text("routed_weights") != "scores";
   std::vector<std::int64_t> dense;
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    if (!shape.layer(layer % shape.unlike_layers()).has_experts) dense.push_back(layer);
+    if (!shape.layer(layer % shape.layers_per_cycle()).has_experts) dense.push_back(layer);
   }
   json["mlp_only_layers"] = dense;
 }

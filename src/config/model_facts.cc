@@ -35,7 +35,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   }
   facts["base_num_kv_heads"] = std::to_string(a.kv_heads);
   facts["head_dim"] = std::to_string(a.head_dim);
-  facts["partial_rotary_factor"] = std::to_string(a.turned_dim);
+  facts["partial_rotary_factor"] = std::to_string(a.rotary_dim);
   facts["use_qk_norm"] = yes_or_no(a.norm != HeadNorm::none);
   facts["attention_bias"] = yes_or_no(a.bias);
   facts["attention_out_bias"] = yes_or_no(a.out_bias);
@@ -45,18 +45,17 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   const GlobalHeads& global = shape.global_heads;
   facts["global_num_kv_heads"] = std::to_string(global.kv_heads);
   facts["global_head_dim"] = std::to_string(global.head_dim);
-  facts["global_rope_proportion"] = std::to_string(global.turned_dim);
+  facts["global_rope_proportion"] = std::to_string(global.rotary_dim);
   facts["share_kv_projections"] = yes_or_no(global.shares_values);
 }
 
 void add_rope(const Settings& s, Facts& facts) {
-  const bool llama3 = turns_as_llama3(s) && s.boolean("rope_use_scale"),
-             yarn = !turns_as_llama3(s) && s.text("rope_type") == "yarn";
+  const bool llama3 = uses_llama3_rope(s) && s.boolean("rope_use_scale"), yarn = !uses_llama3_rope(s) && s.text("rope_type") == "yarn";
   facts["rope_type"] = llama3 ? "llama3.1" : yarn ? "yarn" : "default";
   const bool has_own = s.text("decoder_block") == "gemma4" && s.integer("global_rope_max_timescale") > 0;
   facts["rope_max_timescale"] = number(s.real(has_own ? "global_rope_max_timescale" : "rope_max_timescale"));
   if (!yarn) facts["rope_min_timescale"] = number(s.real("rope_min_timescale"));
-  if (!yarn && !turns_as_llama3(s)) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
+  if (!yarn && !uses_llama3_rope(s)) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
   if (llama3) {
     for (const char* key :
          {"llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor", "llama3_original_positions"})
@@ -117,7 +116,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
 std::string rotation_of_windows(const Settings& s) {
   const std::int64_t own = s.integer("local_rope_max_timescale");
   if (own > 0) return std::to_string(own);
-  const bool is_plain = !turns_as_llama3(s) && s.text("rope_type") == "default" && s.real("rope_linear_scaling_factor") == 1 &&
+  const bool is_plain = !uses_llama3_rope(s) && s.text("rope_type") == "default" && s.real("rope_linear_scaling_factor") == 1 &&
                         s.integer("rope_min_timescale") == 1;
   return is_plain ? std::to_string(s.integer("rope_max_timescale")) : "as the others";
 }
@@ -128,21 +127,21 @@ void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
   bool slides = false, has_dense = false, has_still = false;
   const bool deepseek = shape.block == Block::deepseek;
   for (std::int64_t layer = 0; layer < shape.layers_of_model(); ++layer) {
-    const LayerShape& of = deepseek ? LayerShape{} : shape.layer(layer % shape.unlike_layers());
+    const LayerShape& of = deepseek ? LayerShape{} : shape.layer(layer % shape.layers_per_cycle());
     const bool has_experts = deepseek ? layer >= shape.dense_layers : of.has_experts;
     sights += of.chunk > 0 ? fmt::format("chunk {} ", of.chunk) : fmt::format("{} ", of.window);
-    positions += of.turns ? "rotary " : "none ";
+    positions += of.has_rope ? "rotary " : "none ";
     mlps += has_experts ? "moe " : "dense ";
     slides = slides || of.window > 0;
     has_dense = has_dense || !has_experts;
-    has_still = has_still || !of.turns;
+    has_still = has_still || !of.has_rope;
   }
   facts["layer_attention"] = sights;
   facts["layer_positions"] = positions;
   facts["layer_mlp"] = mlps;
   if (slides) facts["local_rope_max_timescale"] = rotation_of_windows(s);
-  if (has_still) facts["temperature_tuning"] = yes_or_no(shape.attention.tempers);
-  if (has_still && shape.attention.tempers) {
+  if (has_still) facts["temperature_tuning"] = yes_or_no(shape.attention.scales_query_by_position);
+  if (has_still && shape.attention.scales_query_by_position) {
     facts["temperature_tuning_scale"] = number(s.real("temperature_tuning_scale"));
     facts["temperature_tuning_floor"] = number(s.real("temperature_tuning_floor"));
   }
@@ -153,7 +152,7 @@ void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
 
 void add_norms(const ModelShape& shape, Facts& facts) {
   facts["normalization_layer_epsilon"] = number(shape.norm_epsilon);
-  facts["norm_scales_above_one"] = yes_or_no(shape.norms_above_one);
+  facts["norm_scales_above_one"] = yes_or_no(shape.norm_scale_is_offset);
   facts["use_post_attn_norm"] = yes_or_no(shape.norms_attention);
   facts["use_post_ffw_norm"] = yes_or_no(shape.norms_mlp);
 }

@@ -68,9 +68,9 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.query_heads = settings.integer("base_num_query_heads") * scales.heads;
   shape.kv_heads = settings.integer("base_num_kv_heads") * scales.heads;
   shape.head_dim = settings.integer("head_dim");
-  shape.turned_dim = share_of(shape.head_dim, settings.real("partial_rotary_factor"));
+  shape.rotary_dim = share_of(shape.head_dim, settings.real("partial_rotary_factor"));
   shape.fused = settings.boolean("fused_qkv");
-  shape.tempers = settings.boolean("temperature_tuning");
+  shape.scales_query_by_position = settings.boolean("temperature_tuning");
   shape.bias = settings.boolean("attention_bias");
   shape.out_bias = shape.bias && settings.boolean("attention_out_bias");
   shape.sinks = settings.boolean("attention_sink");
@@ -96,8 +96,8 @@ void give_gemma4_heads(ModelShape& shape, const Settings& settings) {
   AttentionShape& heads = shape.attention;
   heads.norms_values = true;
   heads.scales_value_norm = settings.boolean("v_norm_with_scale");
-  heads.turns_halves_beginnings = true;
-  heads.shrinks_query_kernel = !heads.scales_query && !settings.boolean("use_qk_norm");
+  heads.rotates_half_prefixes = true;
+  heads.scales_query_init = !heads.scales_query && !settings.boolean("use_qk_norm");
   heads.scales_query = true;
   if (heads.score_scale < 0) heads.score_scale = 1;
   const auto own = [&](const char* key, std::int64_t otherwise) {
@@ -108,12 +108,12 @@ void give_gemma4_heads(ModelShape& shape, const Settings& settings) {
   global.kv_heads = own("global_num_kv_heads", heads.kv_heads);
   global.head_dim = own("global_head_dim", heads.head_dim);
   global.shares_values = settings.boolean("share_kv_projections");
-  const bool turns_whole_heads = settings.text("rope_type") != "default" || turns_as_llama3(settings);
-  const auto turned = [&](std::int64_t dim, const char* share) {
+  const bool turns_whole_heads = settings.text("rope_type") != "default" || uses_llama3_rope(settings);
+  const auto rotary_dim_of = [&](std::int64_t dim, const char* share) {
     return turns_whole_heads ? dim : share_of(dim, settings.real(share)) / 2 * 2;
   };
-  heads.turned_dim = turned(heads.head_dim, "local_rope_proportion");
-  global.turned_dim = turned(global.head_dim, "global_rope_proportion");
+  heads.rotary_dim = rotary_dim_of(heads.head_dim, "local_rope_proportion");
+  global.rotary_dim = rotary_dim_of(global.head_dim, "global_rope_proportion");
   if (heads.query_heads % global.kv_heads != 0) {
     refuse(fmt::format("{} query heads over {} key/value heads of global layers, a whole number for each was expected", heads.query_heads,
                        global.kv_heads),
@@ -159,7 +159,7 @@ bool has_own_cycle(Block block) {
 HeadNorm head_norm_of(Block block, const Settings& settings) {
   if (block == Block::gemma3 || block == Block::gemma4) return HeadNorm::each;
   if (is_one_of(block, {Block::plain, Block::gpt3, Block::gemma, Block::gemma2}) || !settings.boolean("use_qk_norm")) return HeadNorm::none;
-  return block == Block::llama4 ? HeadNorm::turned : block == Block::olmo3 ? HeadNorm::all : HeadNorm::each;
+  return block == Block::llama4 ? HeadNorm::after_rope : block == Block::olmo3 ? HeadNorm::all : HeadNorm::each;
 }
 
 // Whether the family scales scores; otherwise the query's kernel is scaled instead.
@@ -206,7 +206,7 @@ struct OwnLayer {
     }
   }
   bool is_last_of(std::int64_t interval) const { return interval > 0 && (layer + 1) % interval == 0; }
-  bool turns() const { return block != Block::llama4 || !is_last_of(settings.integer("nope_layer_interval")); }
+  bool has_rope() const { return block != Block::llama4 || !is_last_of(settings.integer("nope_layer_interval")); }
   Sight sight(bool turns_here) const {
     if (block == Block::llama4) return turns_here ? Sight::chunked : Sight::full;
     return is_last_of(layers_to_a_full_one()) ? Sight::full : Sight::sliding;
@@ -229,8 +229,8 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
   std::vector<LayerShape> made(static_cast<std::size_t>(std::min(count, kMostWrittenLayers)));
   for (std::size_t i = 0; i < made.size(); ++i) {
     const OwnLayer own{shape.block, settings, static_cast<std::int64_t>(i)};
-    made[i].turns = positions.empty() ? own.turns() : positions[i % positions.size()] == 0;
-    const Sight sees = sight.empty() ? own.sight(made[i].turns) : static_cast<Sight>(sight[i % sight.size()]);
+    made[i].has_rope = positions.empty() ? own.has_rope() : positions[i % positions.size()] == 0;
+    const Sight sees = sight.empty() ? own.sight(made[i].has_rope) : static_cast<Sight>(sight[i % sight.size()]);
     if (sees == Sight::sliding) made[i].window = settings.integer("sliding_window_size");
     made[i].has_global_heads = shape.block == Block::gemma4 && sees == Sight::full;
     if (sees == Sight::chunked) made[i].chunk = settings.integer("chunk_attn_window_size");
@@ -333,7 +333,7 @@ AttentionShape ModelShape::attention_of(const LayerShape& layer) const {
   if (!layer.has_global_heads) return shape;
   shape.kv_heads = global_heads.kv_heads;
   shape.head_dim = global_heads.head_dim;
-  shape.turned_dim = global_heads.turned_dim;
+  shape.rotary_dim = global_heads.rotary_dim;
   shape.shares_values = global_heads.shares_values;
   return shape;
 }
@@ -341,7 +341,7 @@ AttentionShape ModelShape::attention_of(const LayerShape& layer) const {
 std::int64_t ModelShape::moe_layers() const {
   if (!is_moe() || block == Block::deepseek) return layers - dense_layers;
   std::int64_t count = 0;
-  for (std::int64_t layer = 0; layer < layers; ++layer) count += this->layer(layer % unlike_layers()).has_experts ? 1 : 0;
+  for (std::int64_t layer = 0; layer < layers; ++layer) count += this->layer(layer % layers_per_cycle()).has_experts ? 1 : 0;
   return count;
 }
 
@@ -363,12 +363,12 @@ MoeStrategy strategy_of(const Settings& settings) {
   return settings.real("capacity_factor") > 0 ? MoeStrategy::capacity : MoeStrategy::dense;
 }
 
-bool turns_as_llama3(const Settings& settings) {
+bool uses_llama3_rope(const Settings& settings) {
   return settings.text("rope_type") == "llama3.1" || known_name(settings).starts_with("llama3.1");
 }
 
-bool turns_neighbours(const Settings& settings) {
-  if (turns_as_llama3(settings)) return true;
+bool rope_is_interleaved(const Settings& settings) {
+  if (uses_llama3_rope(settings)) return true;
   return settings.text("rope_type") == "yarn" && settings.boolean("rope_interleave");
 }
 
@@ -403,14 +403,14 @@ ModelShape model_shape(const Settings& settings) {
   if (shape.block == Block::qwen2) shape.attention.out_bias = false;
   const bool latent = shape.block == Block::deepseek && shape.attention.latent;
   shape.attention.scales_query = has_own_scale(shape.block) || latent || shape.attention.score_scale >= 0;
-  shape.attention.shrinks_query_kernel = !shape.attention.scales_query;
+  shape.attention.scales_query_init = !shape.attention.scales_query;
   if (shape.block == Block::gemma4) give_gemma4_heads(shape, settings);
   if (known_name(settings) == "gemma3-27b" && shape.attention.score_scale < 0)
     shape.attention.score_scale = 1 / std::sqrt(static_cast<double>(shape.emb_dim / shape.attention.query_heads));
   shape.moe = moe_of(settings, scales);
   shape.moe.input_dim = shape.emb_dim;
-  shape.moe.weighs_inputs = shape.block == Block::llama4;
-  shape.moe.weighs_by_all = shape.block == Block::gemma4;
+  shape.moe.weights_inputs = shape.block == Block::llama4;
+  shape.moe.softmax_over_all = shape.block == Block::gemma4;
   if (shape.block == Block::qwen3_custom_moe) {
     if (const std::int64_t dim = settings.integer("attention_output_dim"); dim > 0) shape.attention.out_dim = dim;
     if (const std::int64_t dim = settings.integer("moe_expert_input_dim"); dim > 0) shape.moe.input_dim = dim;
@@ -425,8 +425,8 @@ ModelShape model_shape(const Settings& settings) {
   shape.compute_dtype = parse_dtype(settings.text("dtype")).value();
   shape.float32_gate_logits = settings.boolean("float32_gate_logits");
   shape.float32_activations = settings.boolean("activations_in_float32");
-  shape.gathered_keys = settings.text("attention") != "dot_product";
-  shape.norms_above_one = shape.block == Block::gpt3 || settings.boolean("norm_scales_above_one");
+  shape.gathers_kv = settings.text("attention") != "dot_product";
+  shape.norm_scale_is_offset = shape.block == Block::gpt3 || settings.boolean("norm_scales_above_one");
   shape.scales_embedding = settings.boolean("scale_embeddings");
   const bool may_norm = is_one_of(shape.block, {Block::gemma2, Block::gemma3, Block::gemma4}), is_olmo = shape.block == Block::olmo3;
   shape.norms_attention = is_olmo || (may_norm && settings.boolean("use_post_attn_norm"));

@@ -35,26 +35,26 @@ enum class Block {
 
 // The norm of queries and keys: of each head, or of all heads as one vector, before rotation; or (`turned`) of each head after rotation,
 // without a scale, in layers that rotate.
-enum class HeadNorm { none, each, all, turned };
+enum class HeadNorm { none, each, all, after_rope };
 
 struct AttentionShape {
   std::int64_t query_heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t out_dim = 0;         // width of the attention output
-  std::int64_t turned_dim = 0;      // the first dims of a head, which are rotated
+  std::int64_t rotary_dim = 0;      // the first dims of a head, which are rotated
   HeadNorm norm = HeadNorm::none;
   bool bias = false;
   bool out_bias = false;
   bool sinks = false;
   bool fused = false;               // one kernel makes queries, keys and values
   bool scales_query = false;        // scores are scaled
-  bool shrinks_query_kernel = false;  // the query kernel is initialised smaller, by sqrt(head_dim)
+  bool scales_query_init = false;   // the query kernel is initialised smaller, by sqrt(head_dim)
   bool norms_values = false;        // normalises each head's values before they are cached
   bool scales_value_norm = false;   // with a learned scale
   bool shares_values = false;       // a key before its norm is the value too
-  bool turns_halves_beginnings = false;  // rotates the first dims of both halves of a head, by the whole head's frequencies
-  bool tempers = false;             // queries without rotary positions are scaled up with their position
+  bool rotates_half_prefixes = false;     // rotates the first dims of both halves of a head, by the whole head's frequencies
+  bool scales_query_by_position = false;  // queries without rotary positions are scaled up with their position
   double score_scale = -1;          // -1: the family's own
   // Multi-head latent attention.
   bool latent = false;
@@ -73,7 +73,7 @@ struct AttentionShape {
 struct GlobalHeads {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
-  std::int64_t turned_dim = 0;
+  std::int64_t rotary_dim = 0;
   bool shares_values = false;
 };
 
@@ -95,15 +95,15 @@ struct MoeShape {
   std::int64_t width_chunks = 1;   // sparse: parts of the width that are fetched in turn
   double capacity_factor = -1;     // capacity: slots per expert, relative to even load
   bool peel_dispatch = false;      // capacity: takes the expert axis off the batch of slots (moe_dispatch_no_expert_sharding)
-  bool weighs_inputs = false;      // an expert's input is weighted, by a sigmoid, rather than its output
-  bool weighs_by_all = false;      // weights are shares of a softmax over all experts, times a learned scale per expert
+  bool weights_inputs = false;     // an expert's input is weighted, by a sigmoid, rather than its output
+  bool softmax_over_all = false;   // weights are shares of a softmax over all experts, times a learned scale per expert
 };
 
 // How the layers of a cycle differ.
 struct LayerShape {
   std::int64_t window = 0;   // how many keys a query sees; 0: all before it
   std::int64_t chunk = 0;    // length of the chunks, of which a query sees only its own; 0: there are none
-  bool turns = true;         // whether queries and keys have rotary positions
+  bool has_rope = true;      // whether queries and keys have rotary positions
   bool has_experts = false;  // experts rather than a dense MLP
   bool has_global_heads = false;
 };
@@ -132,8 +132,8 @@ struct ModelShape {
   DType compute_dtype = DType::bfloat16;
   bool float32_gate_logits = false;
   bool float32_activations = false;
-  bool gathered_keys = true;  // attention asks for the whole context of keys and values on each device
-  bool norms_above_one = false;   // norm scales are stored as their difference from one
+  bool gathers_kv = true;             // attention asks for the whole context of keys and values on each device
+  bool norm_scale_is_offset = false;  // norm scales are stored as their difference from one
   bool scales_embedding = false;  // multiplies embeddings by sqrt(emb_dim)
   bool norms_attention = false;   // normalises the result of attention
   bool norms_mlp = false;         // normalises the result of the MLP or the experts
@@ -141,7 +141,7 @@ struct ModelShape {
   bool is_moe() const { return moe.experts > 1; }
   std::int64_t moe_layers() const;
   AttentionShape attention_of(const LayerShape& layer) const;
-  std::int64_t unlike_layers() const { return static_cast<std::int64_t>(of_cycle.size()); }
+  std::int64_t layers_per_cycle() const { return static_cast<std::int64_t>(of_cycle.size()); }
   std::int64_t layers_of_model() const { return has_pairs ? 2 * layers : layers; }
   const LayerShape& layer(std::int64_t position) const { return of_cycle[static_cast<std::size_t>(position)]; }
 };
@@ -162,10 +162,10 @@ inline constexpr std::string_view kSavedValues[] = {
 MoeStrategy strategy_of(const Settings& settings);
 
 // Whether rotation is Llama 3.1's, of neighbours. MaxText also goes by the model's name, whatever rope_type says.
-bool turns_as_llama3(const Settings& settings);
+bool uses_llama3_rope(const Settings& settings);
 
 // Whether rotation pairs neighbours, (2i, 2i + 1), rather than halves.
-bool turns_neighbours(const Settings& settings);
+bool rope_is_interleaved(const Settings& settings);
 
 // Whether tokens go to random experts.
 bool routes_at_random(const Settings& settings);

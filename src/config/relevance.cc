@@ -30,7 +30,7 @@ bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type")
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
 
-bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "yarn"; }
+bool turns_as_yarn(S s) { return !uses_llama3_rope(s) && s.text("rope_type") == "yarn"; }
 
 // Families whose layers alternate between a dense MLP and experts.
 bool interleaves(S s) { return is_one_of(s, {"llama4", "envy"}) && s.texts("layer_mlp").empty(); }
@@ -56,7 +56,7 @@ bool has_local_layers(S s) {
   const auto is_local = [](const std::string& word) { return word != "full"; };
   return is_block(s, "gemma4") && (words.empty() || std::any_of(words.begin(), words.end(), is_local));
 }
-bool turns_parts(S s) { return !turns_as_yarn(s) && !turns_as_llama3(s); }
+bool turns_parts(S s) { return !turns_as_yarn(s) && !uses_llama3_rope(s); }
 bool has_chunks(S s) { return s.texts("layer_attention").empty() ? is_block(s, "llama4") : lists(s, "layer_attention", "chunked"); }
 bool has_own_positions(S s) { return is_block(s, "llama4") && s.texts("layer_positions").empty(); }
 bool has_still_layers(S s) {
@@ -216,7 +216,11 @@ constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkp
 
 constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
-    {"another decoder_block than deepseek or gpt3", [](S s) { return !is_one_of(s, {"deepseek", "gpt3"}); }, kOfOtherBlocks},
+    {"another decoder_block than deepseek or gpt3",
+     [](S s) {
+       return !is_one_of(s, {"deepseek", "gpt3"});
+     },
+     kOfOtherBlocks},
     {"decoder_block=deepseek, qwen2_moe or llama4, or gemma4 with experts", may_share_experts, kOfSharing},
     {"shared_experts", has_shared_experts, kOfShared},
     {"layers with a window", [](S s) { return (has_windows(s) && s.integer("sliding_window_size") > 0) || has_local_layers(s); },
@@ -237,12 +241,22 @@ constexpr Need kNeeds[] = {
     {"layers without rotary positions", has_still_layers, kOfStillLayers},
     {"temperature_tuning=true", [](S s) { return s.boolean("temperature_tuning"); }, kOfTempers},
     {"decoder_block=llama4 or envy without layer_mlp", interleaves, kOfInterleaving},
-    {"decoder_block=gemma2, gemma3 or gemma4", [](S s) { return is_one_of(s, {"gemma2", "gemma3", "gemma4"}); }, kOfNormsBehindAttention},
-    {"decoder_block=gemma2, gemma3, gemma4 or envy", [](S s) { return is_one_of(s, {"gemma2", "gemma3", "gemma4", "envy"}); },
+    {"decoder_block=gemma2, gemma3 or gemma4",
+     [](S s) {
+       return is_one_of(s, {"gemma2", "gemma3", "gemma4"});
+     },
+     kOfNormsBehindAttention},
+    {"decoder_block=gemma2, gemma3, gemma4 or envy",
+     [](S s) {
+       return is_one_of(s, {"gemma2", "gemma3", "gemma4", "envy"});
+     },
      kOfNormsBehindMlps},
     {"decoder_block=qwen3_custom_moe", [](S s) { return is_block(s, "qwen3_custom_moe"); }, kOfCustomQwen},
     {"a decoder_block that has such norms by choice",
-     [](S s) { return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"}); }, kOfChosenNorms},
+     [](S s) {
+       return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"});
+     },
+     kOfChosenNorms},
     {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},
     {"fused_mlp=true, or mlp_activations of one function", has_one_projection, kOfOneProjection},
     {"mlp_activations of several functions without fused_mlp", [](S s) { return !has_one_projection(s); }, kOfGatedMlp},
@@ -267,17 +281,17 @@ constexpr Need kNeeds[] = {
     {"experts, a norm behind the MLP, or layers of several kinds", reads_mlp_results, kOfReadResults},
     {"an MLP behind attention, which decoder_block=default has beside it", reads_out_proj, kOfReadAttention},
 
-    {"global, or mla of decoder_block=deepseek",
-     [](S s) { return s.text("attention_type") == "global" || is_latent(s); }, kOfKnownAttention},
+    {"global, or mla of decoder_block=deepseek", [](S s) { return s.text("attention_type") == "global" || is_latent(s); },
+     kOfKnownAttention},
     {"attention_type=mla of decoder_block=deepseek", is_latent, kOfLatent},
     {"q_lora_rank", [](S s) { return s.integer("q_lora_rank") > 0; }, kOfLatentQuery},
     {"attention that is not mla", [](S s) { return !is_latent(s); }, kOfHeads},
-    {"rope_type=yarn and attention_type=mla of decoder_block=deepseek",
-     [](S s) { return turns_as_yarn(s) && is_latent(s); }, kOfStretchedLatent},
+    {"rope_type=yarn and attention_type=mla of decoder_block=deepseek", [](S s) { return turns_as_yarn(s) && is_latent(s); },
+     kOfStretchedLatent},
     {"rope_type=yarn", turns_as_yarn, kOfYarn},
-    {"rope_type=llama3.1", turns_as_llama3, kOfLlama3},
+    {"rope_type=llama3.1", uses_llama3_rope, kOfLlama3},
     {"rope_use_scale=true", [](S s) { return s.boolean("rope_use_scale"); }, kOfStretchedLow},
-    {"rope_type=default", [](S s) { return !turns_as_yarn(s) && !turns_as_llama3(s); }, kOfPlainRope},
+    {"rope_type=default", [](S s) { return !turns_as_yarn(s) && !uses_llama3_rope(s); }, kOfPlainRope},
     {"another rope_type than yarn", [](S s) { return !turns_as_yarn(s); }, kOfOtherThanYarn},
     {"logits_via_embedding=true", [](S s) { return s.boolean("logits_via_embedding"); }, kOfTied},
 
@@ -287,10 +301,8 @@ constexpr Need kNeeds[] = {
     {"lr_schedule_type=wsd", [](S s) { return s.text("lr_schedule_type") == "wsd"; }, kOfWsd},
     {"opt_type=muon", [](S s) { return is_optimizer(s, "muon"); }, kOfMuon},
     {"another opt_type than sgd", [](S s) { return !is_optimizer(s, "sgd"); }, kOfMoments},
-    {"opt_type=adamw or adam_pax", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "adam_pax"); },
-     kOfAdam},
-    {"opt_type=adamw or muon", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "muon"); },
-     kOfChosenMoments},
+    {"opt_type=adamw or adam_pax", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "adam_pax"); }, kOfAdam},
+    {"opt_type=adamw or muon", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "muon"); }, kOfChosenMoments},
     {"non_finite_policy=stop", [](S s) { return s.text("non_finite_policy") == "stop"; }, kOfStopping},
 
     {"ici_pipeline_parallelism or dcn_pipeline_parallelism above 1", has_pipeline, kOfStages},
@@ -300,8 +312,7 @@ constexpr Need kNeeds[] = {
     {"enable_data_shuffling=true", [](S s) { return s.boolean("enable_data_shuffling"); }, kOfShuffling},
     {"dataset_type=text or jsonl", [](S s) { return is_data(s, "text") || is_data(s, "jsonl"); }, kOfTexts},
     {"tokenizer_path of dataset_type=text or jsonl", has_tokenizer, kOfTokenizers},
-    {"dataset_type=jsonl, or tokenizer_path of dataset_type=text", [](S s) { return is_data(s, "jsonl") || has_tokenizer(s); },
-     kOfEnds},
+    {"dataset_type=jsonl, or tokenizer_path of dataset_type=text", [](S s) { return is_data(s, "jsonl") || has_tokenizer(s); }, kOfEnds},
     {"dataset_type=jsonl", [](S s) { return is_data(s, "jsonl"); }, kOfLines},
     {"dataset_type=jsonl or megatron", has_documents, kOfDocuments},
     {"dataset_type=jsonl or megatron, or max_segments_per_seq of synthetic data",

@@ -48,7 +48,7 @@ std::vector<LayerGroup> layers_of(const Context& context) {
 }
 
 std::vector<LayerGroup> one_group(const Context& context, Layer layer) {
-  return {{"layers", context.model.layers, context.model.has_pairs ? 1 : context.model.unlike_layers(), true, std::move(layer), {}}};
+  return {{"layers", context.model.layers, context.model.has_pairs ? 1 : context.model.layers_per_cycle(), true, std::move(layer), {}}};
 }
 
 LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts) {

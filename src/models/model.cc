@@ -219,8 +219,8 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
   Tokens tokens{positions, positions, add(inputs::segments), {}, {}};
   // Slots without a token have a segment that no token has, so no query sees them.
   const Labels kept{labels::cache_batch, labels::cache_sequence};
-  tokens.key_order = nn::remember(builder, context, "positions", positions, positions, kept);
-  tokens.key_segments = nn::remember(builder, context, "segments", tokens.segments, positions, kept);
+  tokens.key_order = nn::update_cache(builder, context, "positions", positions, positions, kept);
+  tokens.key_segments = nn::update_cache(builder, context, "segments", tokens.segments, positions, kept);
   add_draws(builder, context, {labels::none, labels::none}, tokens);
   const Tensor logits_BSV = build_trunk(builder, context, ids, tokens).logits_BSV;
   if (shape.gives_logits) mark_logits(builder, context, logits_BSV);

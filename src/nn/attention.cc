@@ -70,7 +70,7 @@ struct Heads {
 };
 
 Heads project_apart(Builder& builder, const Context& context, const config::AttentionShape& shape, Tensor query_in, Tensor kv_in) {
-  const double divisor = shape.shrinks_query_kernel ? std::sqrt(static_cast<double>(shape.head_dim)) : 1;
+  const double divisor = shape.scales_query_init ? std::sqrt(static_cast<double>(shape.head_dim)) : 1;
   const auto made = [&](Tensor in, const Projection& p) { return project(builder, context, in, shape, p); };
   const Tensor query = made(query_in, {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
   const Tensor key = made(kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
@@ -103,13 +103,13 @@ Tensor norm_values(Builder& builder, const Context& context, Tensor x_BSHD) {
                                  : rms_norm_without_scale(builder, context, x_BSHD);
 }
 
-Tensor norm_turned(Builder& builder, const Context& context, Tensor x_BSHD) {
-  return context.model.attention.norm == config::HeadNorm::turned ? rms_norm_without_scale(builder, context, x_BSHD) : x_BSHD;
+Tensor norm_after_rope(Builder& builder, const Context& context, Tensor x_BSHD) {
+  return context.model.attention.norm == config::HeadNorm::after_rope ? rms_norm_without_scale(builder, context, x_BSHD) : x_BSHD;
 }
 
 // Temperature tuning: scales up queries with their position, in layers without rotary positions.
 Tensor temper(Builder& builder, const Context& context, Tensor query_BSHD, const Tokens& tokens) {
-  if (!context.model.attention.tempers) return query_BSHD;
+  if (!context.model.attention.scales_query_by_position) return query_BSHD;
   const graph::TemperOf of{context.settings.real("temperature_tuning_scale"), context.settings.real("temperature_tuning_floor")};
   const Tensor factors_BS = builder.add_one(graph::Op::temper, "temper", {tokens.positions}, of, tokens.positions.shape(), DType::float32);
   const Tensor wide = multiply(cast(query_BSHD, DType::float32), broadcast(factors_BS, query_BSHD.shape(), {0, 1}));
@@ -117,27 +117,28 @@ Tensor temper(Builder& builder, const Context& context, Tensor query_BSHD, const
 }
 
 // Rotates the beginnings of a head's two halves, paired as in a head that consists of these dims alone.
-Tensor turn_beginnings(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, bool is_global, std::int64_t turned) {
-  const std::int64_t dim = x_BSHD.size(3), half = dim / 2, begins = turned / 2;
-  const auto turn_all = [&](Tensor x) { return rope_of_kind(builder, context, x, tokens.positions, is_global, dim); };
-  if (turned == dim) return turn_all(x_BSHD);
+Tensor rotate_half_prefixes(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, bool is_global,
+                            std::int64_t rotary_dim) {
+  const std::int64_t dim = x_BSHD.size(3), half = dim / 2, begins = rotary_dim / 2;
+  const auto rotate_all = [&](Tensor x) { return rope_of_kind(builder, context, x, tokens.positions, is_global, dim); };
+  if (rotary_dim == dim) return rotate_all(x_BSHD);
   const auto part = [&](Tensor x, std::int64_t from, std::int64_t size) { return slice(x, 3, from, size); };
-  const Tensor turns = turn_all(graph::concat({part(x_BSHD, 0, begins), part(x_BSHD, half, begins)}, 3));
+  const Tensor turns = rotate_all(graph::concat({part(x_BSHD, 0, begins), part(x_BSHD, half, begins)}, 3));
   return graph::concat({part(turns, 0, begins), part(x_BSHD, begins, half - begins), part(turns, begins, begins),
                         part(x_BSHD, half + begins, half - begins)},
                        3);
 }
 
 // Rotates the first dims of a head, usually all of them.
-Tensor turn(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, const config::LayerShape& layer) {
+Tensor rotate(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, const config::LayerShape& layer) {
   const config::AttentionShape shape = context.model.attention_of(layer);
-  const std::int64_t turned = shape.turned_dim, dim = x_BSHD.size(3);
+  const std::int64_t rotary_dim = shape.rotary_dim, dim = x_BSHD.size(3);
   const bool windowed = layer.window > 0;
-  if (turned == 0) return x_BSHD;
-  if (shape.turns_halves_beginnings) return turn_beginnings(builder, context, x_BSHD, tokens, layer.has_global_heads, turned);
-  if (turned == dim) return rope(builder, context, x_BSHD, tokens.positions, windowed);
-  const Tensor first = rope(builder, context, slice(x_BSHD, 3, 0, turned), tokens.positions, windowed);
-  return graph::concat({first, slice(x_BSHD, 3, turned, dim - turned)}, 3);
+  if (rotary_dim == 0) return x_BSHD;
+  if (shape.rotates_half_prefixes) return rotate_half_prefixes(builder, context, x_BSHD, tokens, layer.has_global_heads, rotary_dim);
+  if (rotary_dim == dim) return rope(builder, context, x_BSHD, tokens.positions, windowed);
+  const Tensor first = rope(builder, context, slice(x_BSHD, 3, 0, rotary_dim), tokens.positions, windowed);
+  return graph::concat({first, slice(x_BSHD, 3, rotary_dim, dim - rotary_dim)}, 3);
 }
 
 }  // namespace
@@ -148,17 +149,17 @@ graph::AttentionOf attention_of(const Context& context, const config::LayerShape
           settings.boolean("float32_qk_product") || settings.boolean("float32_logits")};
 }
 
-void remember_heads(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens) {
+void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens) {
   if (context.trains()) return;
   const Labels kept{labels::cache_batch, labels::cache_sequence, labels::cache_heads, labels::cache_kv};
-  key = remember(builder, context, "key", key, tokens.positions, kept);
-  value = remember(builder, context, "value", value, tokens.positions, kept);
+  key = update_cache(builder, context, "key", key, tokens.positions, kept);
+  value = update_cache(builder, context, "value", value, tokens.positions, kept);
 }
 
 Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
               graph::AttentionOf of, Tensor sinks) {
   // A kernel that computes whole rows of scores needs all keys and values of its rows; plain products leave their layout open.
-  if (context.model.gathered_keys && context.trains()) {
+  if (context.model.gathers_kv && context.trains()) {
     const auto whole = [](const std::string& name, Tensor x, const char* length) {
       return constrain(name, x, {labels::activation_batch_attn, length, labels::activation_heads, labels::activation_kv});
     };
@@ -200,17 +201,17 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   query = norm_heads(builder, context, "query_norm", query);
   key = norm_heads(builder, context, "key_norm", key);
   value = norm_values(builder, context, value);
-  if (layer.turns) {
-    query = norm_turned(builder, context, turn(builder, context, query, tokens, layer));
-    key = norm_turned(builder, context, turn(builder, context, key, tokens, layer));
+  if (layer.has_rope) {
+    query = norm_after_rope(builder, context, rotate(builder, context, query, tokens, layer));
+    key = norm_after_rope(builder, context, rotate(builder, context, key, tokens, layer));
   }
   const double own_scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
   if (shape.scales_query && shape.score_scale != 1) query = scale(query, shape.score_scale >= 0 ? shape.score_scale : own_scale);
-  if (!layer.turns) query = temper(builder, context, query, tokens);
+  if (!layer.has_rope) query = temper(builder, context, query, tokens);
   query = constrain("query", query, as.query);
   key = constrain("key", key, as.key);
   value = constrain("value", value, as.key);
-  remember_heads(builder, context, key, value, tokens);
+  update_kv_cache(builder, context, key, value, tokens);
   Tensor sinks;
   if (shape.sinks) {
     sinks = parameter(builder, context, "sinks", {shape.query_heads}, {{labels::none}, zeros(), Role::attention_sinks});

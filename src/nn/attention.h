@@ -12,7 +12,7 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
 graph::AttentionOf attention_of(const Context& context, const config::LayerShape& layer);
 
 // Writes new keys and values into the KV cache, if there is one, and replaces them with all that are cached.
-void remember_heads(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens);
+void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens);
 
 // The attention op on projected heads, [B, S, heads, dim], laid out as it needs them.
 Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,

@@ -2,7 +2,7 @@
 
 namespace moesh::nn {
 
-Tensor remember(Builder& builder, const Context& context, const std::string& name, Tensor rows, Tensor positions, Labels labels) {
+Tensor update_cache(Builder& builder, const Context& context, const std::string& name, Tensor rows, Tensor positions, Labels labels) {
   const graph::Scope scope(builder, "cache");
   Shape shape = rows.shape();
   shape[1] = context.cache_slots;

@@ -63,7 +63,7 @@ Tensor up(Builder& builder, const Context& context, Tensor x_BSR, const Up& u) {
 
 struct Query {
   Tensor nope;
-  Tensor turned;
+  Tensor rope;
 };
 
 Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
@@ -78,12 +78,12 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
   }
   const Labels as = latent_labels_of(context.mode()).query;
   const Tensor nope = constrain("q_nope", slice(query, 3, 0, shape.qk_nope_head_dim), as);
-  const Tensor turned = slice(query, 3, shape.qk_nope_head_dim, shape.qk_rope_head_dim);
-  return {nope, constrain("q_pe", rope(builder, context, turned, tokens.positions), as)};
+  const Tensor unrotated = slice(query, 3, shape.qk_nope_head_dim, shape.qk_rope_head_dim);
+  return {nope, constrain("q_pe", rope(builder, context, unrotated, tokens.positions), as)};
 }
 
 Tensor join_query(const Context& context, const Query& query) {
-  const Tensor joined = graph::scale(graph::concat({query.nope, query.turned}, 3), config::score_scale(context.settings));
+  const Tensor joined = graph::scale(graph::concat({query.nope, query.rope}, 3), config::score_scale(context.settings));
   return tag(constrain("query", joined, latent_labels_of(context.mode()).query), "query_proj");
 }
 
@@ -91,22 +91,22 @@ Tensor join_query(const Context& context, const Query& query) {
 // key, which all heads share.
 struct Latent {
   Tensor latent;
-  Tensor one_head;
+  Tensor key_rope_shared;
 };
 
 Latent build_latent(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
-  const std::int64_t turned = shape.qk_rope_head_dim;
-  const Tensor low = down(builder, context, "wkv_a", x_BSM, shape.kv_lora_rank + turned, labels::kv_lora_up_proj);
+  const std::int64_t rope_dim = shape.qk_rope_head_dim;
+  const Tensor low = down(builder, context, "wkv_a", x_BSM, shape.kv_lora_rank + rope_dim, labels::kv_lora_up_proj);
   const Tensor unscaled = slice(low, 2, 0, shape.kv_lora_rank);
   const Tensor latent = tag(latent_norm(builder, context, "kv_norm", unscaled), "mla_kv");
-  Tensor one_head = slice(low, 2, shape.kv_lora_rank, turned);
-  one_head = rope(builder, context, reshape(one_head, {context.rows, context.length, 1, turned}), tokens.positions);
-  one_head = reshape(one_head, {context.rows, context.length, turned});
-  if (context.trains()) return {latent, one_head};
+  Tensor key_rope_shared = slice(low, 2, shape.kv_lora_rank, rope_dim);
+  key_rope_shared = rope(builder, context, reshape(key_rope_shared, {context.rows, context.length, 1, rope_dim}), tokens.positions);
+  key_rope_shared = reshape(key_rope_shared, {context.rows, context.length, rope_dim});
+  if (context.trains()) return {latent, key_rope_shared};
   const Labels kept{labels::cache_batch, labels::cache_sequence, labels::cache_kv};
-  return {remember(builder, context, "latent", latent, tokens.positions, kept),
-          remember(builder, context, "key_rope", one_head, tokens.positions, kept)};
+  return {update_cache(builder, context, "latent", latent, tokens.positions, kept),
+          update_cache(builder, context, "key_rope", key_rope_shared, tokens.positions, kept)};
 }
 
 Up key_value_up(const config::AttentionShape& shape) {
@@ -114,16 +114,16 @@ Up key_value_up(const config::AttentionShape& shape) {
 }
 
 // Attention with the keys and values of all heads, computed for every token that is read.
-Tensor attend_heads(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
+Tensor attend_expanded(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
   const Tensor query = join_query(context, parts);
-  const auto [latent, one_head] = build_latent(builder, context, x_BSM, tokens);
+  const auto [latent, key_rope_shared] = build_latent(builder, context, x_BSM, tokens);
   const Tensor both = up(builder, context, latent, key_value_up(shape));
   const Labels as = latent_labels_of(context.mode()).key;
   const Shape of_heads{context.rows, latent.size(1), shape.query_heads, shape.qk_rope_head_dim};
   const Tensor key_nope = constrain("key_nope", slice(both, 3, 0, nope), as);
-  const Tensor key_rope = constrain("key_rope", broadcast(one_head, of_heads, {0, 1, 3}), as);
+  const Tensor key_rope = constrain("key_rope", broadcast(key_rope_shared, of_heads, {0, 1, 3}), as);
   const Tensor key = tag(constrain("key", graph::concat({key_nope, key_rope}, 3), as), "key_proj");
   const Tensor value = tag(constrain("value", slice(both, 3, nope, shape.v_head_dim), as), "value_proj");
   return attend(builder, context, query, key, value, tokens, attention_of(context, {}));
@@ -131,17 +131,17 @@ Tensor attend_heads(Builder& builder, const Context& context, const Query& parts
 
 // The same for one new token: its query is projected to the latent space, instead of all latents to the heads. The heads share the latents
 // as a single key head, and what they read from them is projected to the heads' values.
-Tensor attend_latents(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
+Tensor attend_absorbed(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
-  const auto [latent, one_head] = build_latent(builder, context, x_BSM, tokens);
+  const auto [latent, key_rope_shared] = build_latent(builder, context, x_BSM, tokens);
   const graph::Scope scope(builder, "wkv_b");
   const Tensor weight_RHD = up_weight(builder, context, shape.kv_lora_rank, key_value_up(shape));
   const Tensor query_BSHR = einsum("to_latent", "bshd,rhd->bshr", parts.nope, slice(weight_RHD, 2, 0, nope));
   const auto one_key_head = [](Tensor x) { return reshape(x, {x.size(0), x.size(1), 1, x.size(2)}); };
-  const Tensor read_BSHR = attend(builder, context, join_query(context, {query_BSHR, parts.turned}),
-                                  one_key_head(graph::concat({latent, one_head}, 2)), one_key_head(latent), tokens,
-                                  attention_of(context, {}));
+  const Tensor read_BSHR =
+      attend(builder, context, join_query(context, {query_BSHR, parts.rope}), one_key_head(graph::concat({latent, key_rope_shared}, 2)),
+             one_key_head(latent), tokens, attention_of(context, {}));
   return einsum("from_latent", "bshr,rhd->bshd", read_BSHR, slice(weight_RHD, 2, nope, shape.v_head_dim));
 }
 
@@ -154,7 +154,7 @@ Tensor latent_attention(Builder& builder, const Context& context, const std::str
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
   const Query query = build_query(builder, context, query_in, tokens);
-  const auto attend_by = context.mode() == Context::Mode::decode ? attend_latents : attend_heads;
+  const auto attend_by = context.mode() == Context::Mode::decode ? attend_absorbed : attend_expanded;
   Tensor out = attend_by(builder, context, query, kv_in, tokens);
   out = constrain("out", out, as.out);
   return project_out(builder, context, out);

@@ -23,7 +23,7 @@ Tensor centred(Tensor x) {
 
 Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x, const NormOptions& options) {
   const graph::Scope scope(builder, name);
-  const bool above_one = context.model.norms_above_one;
+  const bool above_one = context.model.norm_scale_is_offset;
   Tensor scale = parameter(builder, context, "scale", {x.shape().back()},
                            {{labels::norm}, above_one ? zeros() : ones(), options.scale_role});
   if (above_one) scale = unary(graph::Unary::offset, scale, 1);

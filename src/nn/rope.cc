@@ -31,10 +31,10 @@ void stretch_low(graph::RopeOf& of, const config::Settings& settings) {
 graph::RopeOf rope_of(const config::Settings& settings) {
   using Kind = graph::RopeOf::Kind;
   const std::string& type = settings.text("rope_type");
-  const bool llama3 = config::turns_as_llama3(settings);
+  const bool llama3 = config::uses_llama3_rope(settings);
   graph::RopeOf of;
   of.kind = llama3 ? Kind::llama3 : type == "yarn" ? Kind::yarn : Kind::standard;
-  of.interleave = config::turns_neighbours(settings);
+  of.interleave = config::rope_is_interleaved(settings);
   if (of.kind != Kind::yarn) of.min_timescale = static_cast<double>(settings.integer("rope_min_timescale"));
   of.max_timescale = static_cast<double>(settings.integer("rope_max_timescale"));
   if (of.kind == Kind::standard) of.linear_scaling = settings.real("rope_linear_scaling_factor");
@@ -64,7 +64,7 @@ graph::RopeOf rope_of_kind(const config::Settings& settings, bool is_global, std
   return of;
 }
 
-Tensor turned(Builder& builder, Tensor x, Tensor positions, const graph::RopeOf& of) {
+Tensor rotated(Builder& builder, Tensor x, Tensor positions, const graph::RopeOf& of) {
   if (x.shape().back() % 2 != 0) {
     refuse(fmt::format("rotary embedding turns pairs, but the last dim is {}", x.shape().back()), builder.path("rope"),
            "choose an even head_dim");
@@ -75,11 +75,11 @@ Tensor turned(Builder& builder, Tensor x, Tensor positions, const graph::RopeOf&
 }  // namespace
 
 Tensor rope(Builder& builder, const Context& context, Tensor x, Tensor positions, bool windowed) {
-  return turned(builder, x, positions, rope_of(context.settings, windowed));
+  return rotated(builder, x, positions, rope_of(context.settings, windowed));
 }
 
 Tensor rope_of_kind(Builder& builder, const Context& context, Tensor x, Tensor positions, bool is_global, std::int64_t of_dims) {
-  return turned(builder, x, positions, rope_of_kind(context.settings, is_global, x.shape().back(), of_dims));
+  return rotated(builder, x, positions, rope_of_kind(context.settings, is_global, x.shape().back(), of_dims));
 }
 
 }  // namespace moesh::nn

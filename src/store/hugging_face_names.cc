@@ -171,31 +171,31 @@ constexpr Row kGptOss[] = {
 using Rows = std::span<const Row>;
 
 // How a family's own files rotate heads; as_model if that depends on its settings.
-enum class Turned { halves, as_model };
+enum class RopeStyle { halves, as_model };
 
 struct Family {
   std::string_view block;
-  Turned turned;
+  RopeStyle rope_style;
   std::array<Rows, 5> layer;
 };
 
 constexpr Family kFamilies[] = {
-    {"llama2", Turned::halves, {kNorms, kAttention, kMlp}},
-    {"llama4", Turned::as_model, {kNorms, kAttention, kLlama4Mlp, kLlama4Experts}},
-    {"mistral", Turned::halves, {kNorms, kAttention, kMlp}},
-    {"mixtral", Turned::halves, {kNorms, kAttention, kMixtralExperts}},
-    {"qwen2", Turned::halves, {kNorms, kAttention, kMlp}},
-    {"qwen2_moe", Turned::halves, {kNorms, kAttention, kMlp, kQwenExperts, kGatedSharedExpert}},
-    {"qwen3", Turned::halves, {kNorms, kAttention, kMlp}},
-    {"qwen3_moe", Turned::halves, {kNorms, kAttention, kMlp, kQwenExperts}},
-    {"deepseek", Turned::as_model, {kNorms, kLatentAttention, kMlp, kDeepseekExperts}},
-    {kGlm, Turned::halves, {kNorms, kAttention, kMlp, kDeepseekExperts}},
-    {"gpt_oss", Turned::halves, {kNorms, kGptOss}},
-    {"gemma", Turned::halves, {kNormsBefore, kAttention, kMlp}},
-    {"gemma2", Turned::halves, {kNormsAround, kAttention, kMlp}},
-    {"gemma3", Turned::halves, {kNormsAround, kAttention, kMlp}},
-    {"gemma4", Turned::halves, {kNormsAround, kAttention, kMlp, kGemma4}},
-    {"olmo3", Turned::halves, {kOlmo3, kMlp}},
+    {"llama2", RopeStyle::halves, {kNorms, kAttention, kMlp}},
+    {"llama4", RopeStyle::as_model, {kNorms, kAttention, kLlama4Mlp, kLlama4Experts}},
+    {"mistral", RopeStyle::halves, {kNorms, kAttention, kMlp}},
+    {"mixtral", RopeStyle::halves, {kNorms, kAttention, kMixtralExperts}},
+    {"qwen2", RopeStyle::halves, {kNorms, kAttention, kMlp}},
+    {"qwen2_moe", RopeStyle::halves, {kNorms, kAttention, kMlp, kQwenExperts, kGatedSharedExpert}},
+    {"qwen3", RopeStyle::halves, {kNorms, kAttention, kMlp}},
+    {"qwen3_moe", RopeStyle::halves, {kNorms, kAttention, kMlp, kQwenExperts}},
+    {"deepseek", RopeStyle::as_model, {kNorms, kLatentAttention, kMlp, kDeepseekExperts}},
+    {kGlm, RopeStyle::halves, {kNorms, kAttention, kMlp, kDeepseekExperts}},
+    {"gpt_oss", RopeStyle::halves, {kNorms, kGptOss}},
+    {"gemma", RopeStyle::halves, {kNormsBefore, kAttention, kMlp}},
+    {"gemma2", RopeStyle::halves, {kNormsAround, kAttention, kMlp}},
+    {"gemma3", RopeStyle::halves, {kNormsAround, kAttention, kMlp}},
+    {"gemma4", RopeStyle::halves, {kNormsAround, kAttention, kMlp, kGemma4}},
+    {"olmo3", RopeStyle::halves, {kOlmo3, kMlp}},
 };
 
 const Family& family_of(const std::string& block) {
@@ -265,10 +265,11 @@ std::map<char, std::int64_t> strides_of_letters(const HuggingFacePlace& place,
 
 // Where index `i` of a rotated dim is in theirs, if the model rotates neighbours and theirs halves. The dim may span several heads.
 std::int64_t index_of_theirs(const HuggingFaceModel& model, std::int64_t size, std::int64_t i) {
-  const std::int64_t first = model.turned_last ? size - model.turned : model.head_dim > 0 ? i / model.head_dim * model.head_dim : 0;
+  const std::int64_t of_head = model.head_dim > 0 ? i / model.head_dim * model.head_dim : 0;
+  const std::int64_t first = model.rotates_last_dims ? size - model.rotary_dim : of_head;
   const std::int64_t at = i - first;
-  if (at < 0 || at >= model.turned) return i;
-  return first + at % 2 * (model.turned / 2) + at / 2;
+  if (at < 0 || at >= model.rotary_dim) return i;
+  return first + at % 2 * (model.rotary_dim / 2) + at / 2;
 }
 
 // The part with that dim reordered, as one part for each index of the dim.
@@ -326,17 +327,17 @@ std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFace
                                 DType dtype, const std::vector<std::int64_t>& strides) {
   std::map<char, std::int64_t> letters = strides_of_letters(place, strides);
   Part part{whole_block(place.our_shape), dtype, data + place.row->half * letters['2'], {}};
-  std::size_t turned = place.our_shape.size();
+  std::size_t rotated = place.our_shape.size();
   for (std::size_t dim = 0; dim < place.our_shape.size(); ++dim) {
     const char letter = place.row->our_dims[dim];
     const auto found = letters.find(letter);
     if (found == letters.end()) part.block[dim] = {place.expert, place.expert + 1};
     part.strides.push_back(found == letters.end() ? 0 : found->second);
-    if (std::isupper(static_cast<unsigned char>(letter)) != 0) turned = dim;
+    if (std::isupper(static_cast<unsigned char>(letter)) != 0) rotated = dim;
   }
-  const bool differs = model.turns_pairs && family_of(model.family).turned == Turned::halves;
-  if (!differs || turned == place.our_shape.size()) return {part};
-  return reordered(model, part, turned);
+  const bool differs = model.rope_is_interleaved && family_of(model.family).rope_style == RopeStyle::halves;
+  if (!differs || rotated == place.our_shape.size()) return {part};
+  return reordered(model, part, rotated);
 }
 
 bool may_be_left_out(const HuggingFaceModel& model, const std::string& name) {

@@ -31,9 +31,9 @@ struct HuggingFaceModel {
   std::int64_t layers = 0;
   std::int64_t dense_layers = 0;  // leading layers, which are a stack of their own
   bool tied_embedding = false;
-  std::int64_t turned = 0;   // dims of a head that are rotated
-  bool turned_last = false;  // the last dims of a capital letter are rotated, rather than the first
-  bool turns_pairs = false;  // the model rotates neighbouring dims rather than halves
+  std::int64_t rotary_dim = 0;       // dims of a head that are rotated
+  bool rotates_last_dims = false;    // the last dims of a capital letter are rotated, rather than the first
+  bool rope_is_interleaved = false;  // the model rotates neighbouring dims rather than halves
   double query_factor = 1;   // our query kernels are theirs times this
   std::int64_t head_dim = 0;  // for dims that are several heads long; 0: there are none
 };

@@ -17,9 +17,9 @@ store::HuggingFaceModel hugging_face_model(const config::Settings& settings, con
   model.layers = shape.layers;
   model.dense_layers = shape.dense_layers;
   model.tied_embedding = shape.tied_embedding;
-  model.turns_pairs = config::turns_neighbours(settings);
-  model.turned = latent ? shape.attention.qk_rope_head_dim : shape.attention.turned_dim;
-  model.turned_last = latent;
+  model.rope_is_interleaved = config::rope_is_interleaved(settings);
+  model.rotary_dim = latent ? shape.attention.qk_rope_head_dim : shape.attention.rotary_dim;
+  model.rotates_last_dims = latent;
   model.head_dim = shape.attention.head_dim;
   // If attention does not scale its queries, the query kernel contains the factor.
   if (!shape.attention.scales_query) model.query_factor = 1 / std::sqrt(static_cast<double>(shape.attention.head_dim));

@@ -327,7 +327,7 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
   constexpr double kOwnKey = 0.5;
   double scores = 0;  // multiplications of the queries of a row with keys, and of their probabilities with values
   for (std::int64_t i = 0; i < shape.layers_of_model(); ++i) {
-    const config::LayerShape& layer = shape.layer(i % shape.unlike_layers());
+    const config::LayerShape& layer = shape.layer(i % shape.layers_per_cycle());
     const config::AttentionShape attention = shape.attention_of(layer);
     const auto widths = static_cast<double>(attention.query_heads * (attention.qk_head_dim() + attention.value_head_dim()));
     scores += widths * graph::pairs_seen(length, {.window = layer.window, .chunk = layer.chunk}, kOwnKey);

@@ -165,7 +165,7 @@ TEST(Commands, TheFiveModesOfTheExpertPathsRunAsWritten) {
     EXPECT_EQ(session.shape.layers, 1);
     EXPECT_EQ(session.shape.dense_layers, 0);
     EXPECT_EQ(session.shape.weight_dtype, DType::bfloat16);
-    EXPECT_FALSE(session.shape.gathered_keys) << "attention=dot_product stands after attention=flash";
+    EXPECT_FALSE(session.shape.gathers_kv) << "attention=dot_product stands after attention=flash";
     EXPECT_EQ(session.batch.micro_rows, 8);
     EXPECT_EQ(session.layout.input.shape, (Shape{8, 1024}));
   }

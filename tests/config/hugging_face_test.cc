@@ -98,7 +98,7 @@ TEST(HuggingFace, AFolderIsNamedByItsWholePath) {
   const test::WorkingFolder here(folder.path());
   const Settings settings = load({"model_name=llama3.1-mine"}).settings;
   EXPECT_THAT(settings.text("model_name"), ::testing::EndsWith("/llama3.1-mine"));
-  EXPECT_FALSE(turns_as_llama3(settings)) << "a name is none of MaxText's models";
+  EXPECT_FALSE(uses_llama3_rope(settings)) << "a name is none of MaxText's models";
 }
 
 TEST(HuggingFace, OverridesContradictItAsTheyDoAPreset) {

@@ -94,7 +94,7 @@ std::string layers_of(const std::string& request) {
   std::string word;
   for (const LayerShape& layer : shape.of_cycle) {
     const char letter = layer.chunk > 0 ? 'c' : layer.window > 0 ? 'w' : 'a';
-    word += static_cast<char>(layer.turns ? letter : letter - 'a' + 'A');
+    word += static_cast<char>(layer.has_rope ? letter : letter - 'a' + 'A');
     if (layer.has_experts) word += '+';
   }
   return word;
@@ -132,24 +132,24 @@ TEST(ModelShape, LayersOfGemma4ThatSeeAllHaveHeadsOfTheirOwn) {
   const AttentionShape local = shape.attention_of(shape.layer(0)), global = shape.attention_of(shape.layer(5));
   EXPECT_EQ(local.head_dim, 256);
   EXPECT_EQ(local.kv_heads, 8);
-  EXPECT_EQ(local.turned_dim, 256);
+  EXPECT_EQ(local.rotary_dim, 256);
   EXPECT_FALSE(local.shares_values);
   EXPECT_EQ(global.head_dim, 512);
   EXPECT_EQ(global.kv_heads, 2);
-  EXPECT_EQ(global.turned_dim, 128);
+  EXPECT_EQ(global.rotary_dim, 128);
   EXPECT_TRUE(global.shares_values);
   EXPECT_EQ(shape.moe.shared_dim, 2112);
   const std::string own = "model_name=gemma4-26b override_model_config=true ";
   const ModelShape plain = shape_of(own + "global_head_dim=0 global_num_kv_heads=0 rope_type=yarn");
   EXPECT_EQ(plain.global_heads.head_dim, 256);
   EXPECT_EQ(plain.global_heads.kv_heads, 8);
-  EXPECT_EQ(plain.global_heads.turned_dim, 256) << "yarn turns whole heads";
+  EXPECT_EQ(plain.global_heads.rotary_dim, 256) << "yarn turns whole heads";
 }
 
 // As in the reference, for a model that norms its queries only if asked to.
 TEST(ModelShape, QueryKernelsOfGemma4AreSmallerUnlessNormsAreAskedFor) {
-  EXPECT_TRUE(shape_of("model_name=gemma4-26b").attention.shrinks_query_kernel);
-  EXPECT_FALSE(shape_of("model_name=gemma4-26b override_model_config=true use_qk_norm=true").attention.shrinks_query_kernel);
+  EXPECT_TRUE(shape_of("model_name=gemma4-26b").attention.scales_query_init);
+  EXPECT_FALSE(shape_of("model_name=gemma4-26b override_model_config=true use_qk_norm=true").attention.scales_query_init);
   EXPECT_EQ(shape_of("model_name=gemma4-26b").attention.score_scale, 1);
 }
 

@@ -20,7 +20,7 @@ using test::bytes_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-HuggingFaceModel llama(std::int64_t turned = 4) { return {"llama2", 2, 0, false, turned, false, false, 1}; }
+HuggingFaceModel llama(std::int64_t rotary_dim = 4) { return {"llama2", 2, 0, false, rotary_dim, false, false, 1}; }
 
 struct Entry {
   std::string name, dtype;
@@ -120,9 +120,9 @@ TEST(HuggingFaceNames, HeadsThatTurnInHalvesAreTurnedAsNeighboursWhereTheModelDo
   const Entry theirs = counted_up("model.layers.0.self_attn.q_proj.bias", {8});
   const ModelTensor ours{"decoder/layers_0/self_attention/query/bias", {2, 4}, -1};
   EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
-  model.turns_pairs = true;
+  model.rope_is_interleaved = true;
   EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
-  model.turned = 2;  // only the first dims of a head
+  model.rotary_dim = 2;  // only the first dims of a head
   EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   model.query_factor = 0.5;
   EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 0.5f, 1, 1.5f, 2, 2.5f, 3, 3.5f));

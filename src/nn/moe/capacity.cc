@@ -70,9 +70,9 @@ MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, S
   scores = constrain_scores(context, scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
   const Routed routed = route(builder, context, scores);
   const std::vector<Tensor> plain{routed.ids}, weighted{routed.ids, routed.weights};
-  const bool weighs_inputs = context.model.moe.weighs_inputs;
-  const Tensor dispatch_BSEC = slot_mask(builder, context, "dispatch", weighs_inputs ? weighted : plain);
-  const Tensor combine_BSEC = slot_mask(builder, context, "combine", weighs_inputs ? plain : weighted);
+  const bool weights_inputs = context.model.moe.weights_inputs;
+  const Tensor dispatch_BSEC = slot_mask(builder, context, "dispatch", weights_inputs ? weighted : plain);
+  const Tensor combine_BSEC = slot_mask(builder, context, "combine", weights_inputs ? plain : weighted);
 
   Tensor x_EBCM = einsum("dispatch", "bsm,bsec->ebcm", x_BSM, dispatch_BSEC);
   x_EBCM = constrain_slots(context, "dispatched", x_EBCM, labels::activation_embed_moe, true);

@@ -17,13 +17,13 @@ MoeResult dense_moe(Builder& builder, const Context& context, Tensor x_BSM, Scor
   const Routed routed = route(builder, context, scores);
   // If an expert's inputs are weighted, the results of its input projections are weighted instead, which is the same because these have no
   // bias.
-  const bool weighs_inputs = model.moe.weighs_inputs;
-  const Tensor factors_BSE = weighs_inputs ? spread(builder, context, routed) : Tensor{};
-  const Routed alike{weighs_inputs ? graph::fill(builder, 1, routed.weights.shape(), routed.weights.dtype()) : routed.weights, routed.ids};
+  const bool weights_inputs = model.moe.weights_inputs;
+  const Tensor factors_BSE = weights_inputs ? spread(builder, context, routed) : Tensor{};
+  const Routed alike{weights_inputs ? graph::fill(builder, 1, routed.weights.shape(), routed.weights.dtype()) : routed.weights, routed.ids};
   const Tensor weights_BSE = spread(builder, context, alike);
   const auto project = [&](const char* name, Tensor weights, Tensor bias) {
     const Tensor made_BSEF = add_expert_bias(einsum(name, "bsm,emf->bsef", x_BSM, weights), bias);
-    const Tensor scaled_BSEF = weighs_inputs ? multiply(made_BSEF, broadcast(factors_BSE, made_BSEF.shape(), {0, 1, 2})) : made_BSEF;
+    const Tensor scaled_BSEF = weights_inputs ? multiply(made_BSEF, broadcast(factors_BSE, made_BSEF.shape(), {0, 1, 2})) : made_BSEF;
     return wide_activation(context, scaled_BSEF);
   };
   x_BSM = constrain("inputs", x_BSM,

@@ -46,7 +46,7 @@ Dispatched ring(Builder& builder, const Placement& place, Tensor ids_TK, Tensor 
   group.choices = ids_TK.size(1);
   const graph::SortedSlots slots = graph::sort_slots(graph::gather(ids_TK, group), index_of(builder, place),
                                                      place.experts_here, row_limit(place, tokens));
-  const Weights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(group)), place.moe.weighs_inputs};
+  const Weights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(group)), place.moe.weights_inputs};
   return {slots.sizes_E, slots.dropped, [=](Tensor x_TM) { return weights.on_the_way_in(graph::fetch_rows(x_TM, slots, group)); },
           [=](Tensor rows_RM) { return graph::return_rows(rows_RM, slots, weights.on_the_way_back(), tokens, group); }};
 }
@@ -63,7 +63,7 @@ Dispatched all_to_all(Builder& builder, const Placement& place, Tensor ids_TK, T
   const graph::Exchange exchange =
       graph::plan_exchange(counts, index_of(builder, place), place.experts_here,
                            place.experts, slots.order_R.size(0), worst, row_limit(place, tokens));
-  const Weights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(own)), place.moe.weighs_inputs};
+  const Weights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(own)), place.moe.weights_inputs};
   return {exchange.sizes_E, exchange.dropped,
           [=](Tensor x_TM) { return graph::exchange_rows(weights.on_the_way_in(graph::fetch_rows(x_TM, slots, own)), exchange); },
           [=](Tensor rows_RM) {

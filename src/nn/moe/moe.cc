@@ -6,7 +6,7 @@ MoeResult moe(Builder& builder, const Context& context, const std::string& name,
               const Tokens& tokens) {
   const graph::Scope scope(builder, name);
   Scores scores = router_scores(builder, context, router.x ? router.x : x, router.label, tokens);
-  if (context.model.moe.weighs_by_all) scores.expert_scale = expert_scale(builder, context);
+  if (context.model.moe.softmax_over_all) scores.expert_scale = expert_scale(builder, context);
   const Experts weights = experts(builder, context);
   switch (context.model.moe.strategy) {
     case config::MoeStrategy::dense: return dense_moe(builder, context, x, scores, weights);

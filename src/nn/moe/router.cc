@@ -43,7 +43,7 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
   const Tensor logits = einsum("", "bsm,me->bse", cast(x_BSM, dtype), weight);
   const Tensor scored = score_function(context, logits);
   const auto weighing = [&](Tensor scores) {
-    return model.moe.weighs_by_all ? cast(softmax(cast(scores, DType::float32)), model.compute_dtype) : scores;
+    return model.moe.softmax_over_all ? cast(softmax(cast(scores, DType::float32)), model.compute_dtype) : scores;
   };
   if (!model.moe.routed_bias) return {scored, weighing(scored), tokens.numbers, tokens.draw_keys};
   const Tensor bias = parameter(builder, context, "bias", {model.moe.experts}, {{labels::none}, zeros(), Role::router_bias}, dtype);
@@ -62,7 +62,7 @@ graph::TopKOf routing_of(const Context& context) {
   graph::TopKOf of;
   of.k = context.model.moe.experts_per_token;
   const std::string& asked = settings.text("routed_weights");
-  const bool has_scores = deepseek || context.model.moe.weighs_inputs || context.model.moe.weighs_by_all;
+  const bool has_scores = deepseek || context.model.moe.weights_inputs || context.model.moe.softmax_over_all;
   const bool by_scores = asked.empty() ? has_scores : asked != "softmax";
   of.weights = by_scores ? Weights::chosen : Weights::softmax_of_chosen;
   of.normalize = deepseek ? settings.text("routed_score_func") == "sigmoid" : settings.boolean("norm_topk_prob");
@@ -88,7 +88,7 @@ Routed route(Builder& builder, const Context& context, const Scores& scores) {
   const std::vector<Tensor> routed =
       builder.add(graph::Op::top_k, "route", operands, of, {{shape, scores.weighing.dtype()}, {shape, DType::int32}});
   if (scores.expert_scale) return {multiply(routed[0], scale_of_chosen(builder, scores.expert_scale, routed[1])), routed[1]};
-  if (!context.model.moe.weighs_inputs) return {routed[0], routed[1]};
+  if (!context.model.moe.weights_inputs) return {routed[0], routed[1]};
   const bool is_narrow = routed[0].dtype() == DType::bfloat16;
   const Tensor wide = unary(graph::Unary::sigmoid, is_narrow ? cast(routed[0], DType::float32) : routed[0]);
   return {cast(wide, context.model.compute_dtype), routed[1]};

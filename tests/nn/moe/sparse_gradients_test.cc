@@ -30,7 +30,7 @@ std::vector<SlopeCase> slope_cases() {
     all.push_back(slope_case(way + "cp_as_ep", {{"expert", 2}, {"context", 2}}, ring, "cp-as-ep"));
     all.push_back(slope_case(way + "ep_tp", {{"expert", 4}}, ring, "ep-tp"));
     all.push_back(slope_case(way + "weighted_inputs", {{"expert", 2}, {"data", 2}}, ring));
-    all.back().of.moe.weighs_inputs = true;
+    all.back().of.moe.weights_inputs = true;
     all.push_back(slope_case(way + "chunks", {{"expert", 2}, {"tensor", 2}}, ring));
     all.back().of.moe.token_chunks = all.back().of.moe.width_chunks = 2;
     all.push_back(slope_case(way + "row_limit", {{"expert", 2}, {"data", 2}}, ring));
