@@ -31,13 +31,14 @@ std::string piece_name(const Held& held, const Block& block) {
   return fmt::format("{}[{}]", held.name, parts);
 }
 
-std::string part_path(const std::string& folder, int process) { return fmt::format("{}.part/part-{:05}.json", folder, process); }
-std::string failure_path(const std::string& folder, int process) { return fmt::format("{}.part/failed-{:05}", folder, process); }
+std::string part_of(const std::string& folder) { return folder + ".part"; }
+std::string report_path(const std::string& part, int process) { return fmt::format("{}/part-{:05}.json", part, process); }
+std::string failure_path(const std::string& part, int process) { return fmt::format("{}/failed-{:05}", part, process); }
 
 // Reports a failure through a file in the folder that all processes share, where the first process looks for it.
-void tell_failure(const std::string& folder, int process, const std::string& what) {
+void tell_failure(const std::string& part, int process, const std::string& what) {
   try {
-    replace_file(failure_path(folder, process), what, "");
+    replace_file(failure_path(part, process), what, "");
   } catch (const Error&) {
     // The first process gives this one up after its timeout.
   }
@@ -45,8 +46,11 @@ void tell_failure(const std::string& folder, int process, const std::string& wha
 
 }  // namespace
 
-Saving::Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share)
-    : folder_(std::move(folder)), share_(share), index_{std::move(about), {}, {}}, tensors_(std::move(tensors)) {
+Saving::Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share, std::string made)
+    : folder_(std::move(folder)),
+      gives_name_(made.empty()),
+      part_(gives_name_ ? part_of(folder_) : std::move(made)),
+      share_(share), index_{std::move(about), {}, {}}, tensors_(std::move(tensors)) {
   for (const Held& held : tensors_) is_read_.emplace(held.name, false);
   thread_ = std::thread([this] { run(); });
 }
@@ -87,8 +91,8 @@ void Saving::run() {
     error = caught.what();
     std::error_code ignored;
     // The first process removes the folder, once it knows that another one has failed.
-    if (share_.self == 0) std::filesystem::remove_all(folder_ + ".part", ignored);
-    else tell_failure(folder_, share_.self, error);
+    if (share_.self == 0 && gives_name_) std::filesystem::remove_all(part_, ignored);
+    if (share_.self > 0) tell_failure(part_, share_.self, error);
   }
   const std::lock_guard lock(mutex_);
   error_ = error;
@@ -151,12 +155,12 @@ void Saving::write_tensor(Held& held, int file, std::int64_t& offset) {
 
 // Renames the finished folder. A folder that has the name already is removed afterwards.
 void Saving::give_name() const {
-  const std::string part = folder_ + ".part", old = folder_ + ".old";
-  sync_folder(part);
+  const std::string old = folder_ + ".old";
+  sync_folder(part_);
   struct stat status {};
   const bool is_there = ::stat(folder_.c_str(), &status) == 0;
   if (is_there) rename_path(folder_, old);
-  rename_path(part, folder_);
+  rename_path(part_, folder_);
   sync_folder(std::filesystem::absolute(folder_).parent_path());
   if (is_there) remove_folder(old);
 }
@@ -165,7 +169,7 @@ void Saving::give_name() const {
 void Saving::join_others() {
   const auto begin = Clock::now();
   for (int other = 1; other < share_.count; ++other) {
-    const std::string path = part_path(folder_, other), failed = failure_path(folder_, other);
+    const std::string path = report_path(part_, other), failed = failure_path(part_, other);
     while (!std::filesystem::exists(path)) {
       if (std::filesystem::exists(failed)) fail(fmt::format("process {}: {}", other, read_file(failed, "an error", 1 << 16, "")));
       if (seconds_since(begin) > share_.timeout) {
@@ -189,17 +193,16 @@ void Saving::join_others() {
 }
 
 void make_part_folder(const std::string& folder) {
-  for (const std::string& left : {folder + ".part", folder + ".old"}) {
-    if (std::filesystem::exists(std::filesystem::symlink_status(left))) remove_folder(left);
-  }
-  make_folder(folder + ".part", kElsewhere);
+  const std::string part = part_of(folder);
+  if (std::filesystem::exists(std::filesystem::symlink_status(part))) remove_folder(part);
+  make_folder(part, kElsewhere);
 }
 
 void Saving::write_all() {
-  if (share_.count == 1) make_part_folder(folder_);
+  if (share_.count == 1 && gives_name_) make_part_folder(folder_);
   const std::string header = lay_out();
   {
-    const std::string path = folder_ + ".part/" + index_.files.back().name;
+    const std::string path = part_ + "/" + index_.files.back().name;
     const Descriptor file = create_file(path);
     ask_for_room(file.number(), index_.files.back().bytes, path);
     write_at(file.number(), header.data(), static_cast<std::int64_t>(header.size()), 0, path);
@@ -210,10 +213,10 @@ void Saving::write_all() {
     }
     sync(file.number(), path);
   }
-  if (share_.self > 0) return replace_file(part_path(folder_, share_.self), to_json(index_), kElsewhere);
+  if (share_.self > 0) return replace_file(report_path(part_, share_.self), to_json(index_), kElsewhere);
   join_others();
-  replace_file(folder_ + ".part/index.json", to_json(index_), kElsewhere);
-  give_name();
+  replace_file(part_ + "/index.json", to_json(index_), kElsewhere);
+  if (gives_name_) give_name();
 }
 
 }  // namespace moesh::store

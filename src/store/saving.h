@@ -37,8 +37,9 @@ void make_part_folder(const std::string& folder);
 
 class Saving {
  public:
-  // Writes into FOLDER.part, which is renamed to FOLDER when all of it is on the disk; an earlier FOLDER is then removed.
-  Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share = {});
+  // Writes into FOLDER.part, which is renamed to FOLDER when all of it is on the disk; an earlier FOLDER is then removed. If `made` is
+  // given, writes into that folder instead, which the caller has made, and renames or removes at the end.
+  Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share = {}, std::string made = {});
   ~Saving();  // waits for the end
   Saving(const Saving&) = delete;
   Saving& operator=(const Saving&) = delete;
@@ -66,7 +67,9 @@ class Saving {
   void give_name() const;
   void mark_read(const std::string& tensor);
 
-  std::string folder_;
+  std::string folder_;  // its name at the end
+  bool gives_name_;
+  std::string part_;  // the folder that is written into
   Share share_;
   Index index_;
   std::vector<Held> tensors_;
