@@ -5,8 +5,10 @@
 #include <exception>
 #include <filesystem>
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -21,6 +23,7 @@ namespace moesh::store {
 namespace {
 
 constexpr std::int64_t kHeaderAlignment = 64;  // of the first tensor's data
+constexpr std::chrono::milliseconds kPause(5);  // between two looks for what another process reports
 constexpr const char* kElsewhere = "choose base_output_directory elsewhere";
 
 // A piece's name in a file: the tensor's own name for all of it, else with the range of each dim, "w[0:8,4:8]".
@@ -35,13 +38,26 @@ std::string part_of(const std::string& folder) { return folder + ".part"; }
 std::string report_path(const std::string& part, int process) { return fmt::format("{}/part-{:05}.json", part, process); }
 std::string failure_path(const std::string& part, int process) { return fmt::format("{}/failed-{:05}", part, process); }
 
-// Reports a failure through a file in the folder that all processes share, where the first process looks for it.
+// Reports a failure through a file in the folder that all processes share, where the first process looks for it. A full disk may have
+// room for an empty file only.
 void tell_failure(const std::string& part, int process, const std::string& what) {
+  const std::string path = failure_path(part, process);
   try {
-    replace_file(failure_path(part, process), what, "");
+    replace_file(path, what, "");
   } catch (const Error&) {
-    // The first process gives this one up after its timeout.
+    // Without it the first process gives this one up after its timeout.
+    const Descriptor empty(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   }
+}
+
+std::string failure_in(const std::string& path) {
+  const std::string told = read_file(path, "an error", 1 << 16, "");
+  return told.empty() ? "it failed, and has no room to say why" : told;
+}
+
+bool lies_there(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0;
 }
 
 }  // namespace
@@ -82,6 +98,24 @@ void Saving::mark_read(const std::string& tensor) {
   changed_.notify_all();
 }
 
+// After a failure: each process gives back its room, and the first one removes the folder once the others write there no more. Returns
+// what to add to the error.
+std::string Saving::clean_up(const std::string& error) {
+  if (!gives_name_) return "";  // the caller removes it
+  if (!index_.files.empty()) ::unlink((part_ + "/" + index_.files.front().name).c_str());
+  if (share_.self > 0) {
+    tell_failure(part_, share_.self, error);
+    return "";
+  }
+  for (int other = 1; other < share_.count && !have_others_ended_; ++other) {
+    while (!lies_there(report_path(part_, other)) && !lies_there(failure_path(part_, other)) && !is_late() && lies_there(part_))
+      std::this_thread::sleep_for(kPause);
+  }
+  std::error_code left;
+  std::filesystem::remove_all(part_, left);
+  return lies_there(part_) ? fmt::format("\n  {} stays until the run is started again: {}", part_, left.message()) : "";
+}
+
 void Saving::run() {
   const auto begin = Clock::now();
   std::string error;
@@ -89,10 +123,7 @@ void Saving::run() {
     write_all();
   } catch (const std::exception& caught) {
     error = caught.what();
-    std::error_code ignored;
-    // The first process removes the folder, once it knows that another one has failed.
-    if (share_.self == 0 && gives_name_) std::filesystem::remove_all(part_, ignored);
-    if (share_.self > 0) tell_failure(part_, share_.self, error);
+    error += clean_up(error);
   }
   const std::lock_guard lock(mutex_);
   error_ = error;
@@ -165,18 +196,23 @@ void Saving::give_name() const {
   if (is_there) remove_folder(old);
 }
 
+// Whether the first process has waited for the others as long as it may.
+bool Saving::is_late() {
+  if (!waits_since_) waits_since_ = Clock::now();
+  return seconds_since(*waits_since_) > share_.timeout;
+}
+
 // The first process waits for the others, and adds their pieces to the index.
 void Saving::join_others() {
-  const auto begin = Clock::now();
   for (int other = 1; other < share_.count; ++other) {
     const std::string path = report_path(part_, other), failed = failure_path(part_, other);
     while (!std::filesystem::exists(path)) {
-      if (std::filesystem::exists(failed)) fail(fmt::format("process {}: {}", other, read_file(failed, "an error", 1 << 16, "")));
-      if (seconds_since(begin) > share_.timeout) {
+      if (std::filesystem::exists(failed)) fail(fmt::format("process {}: {}", other, failure_in(failed)));
+      if (is_late()) {
         fail(fmt::format("process {} has not written its part for {:.0f} s", other, share_.timeout), folder_,
              "look after that process and its disk: all of them need the same folder");
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::this_thread::sleep_for(kPause);
     }
     Index theirs = parse_index(read_file(path, "the part of a checkpoint", std::int64_t{1} << 30, ""), path, Extent::part);
     const std::size_t files = index_.files.size();
@@ -188,8 +224,9 @@ void Saving::join_others() {
         ours.push_back(std::move(piece));
       }
     }
-    std::filesystem::remove(path);
   }
+  have_others_ended_ = true;
+  for (int other = 1; other < share_.count; ++other) std::filesystem::remove(report_path(part_, other));
 }
 
 void make_part_folder(const std::string& folder) {

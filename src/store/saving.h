@@ -6,11 +6,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "store/index.h"
 #include "store/parts.h"
 
@@ -58,6 +60,8 @@ class Saving {
 
  private:
   void run();
+  std::string clean_up(const std::string& error);
+  bool is_late();
   void write_all();
   void write_tensor(Held& held, int file, std::int64_t& offset);
   std::uint64_t write_chunk(const Held& held, const Block& chunk, int file, std::int64_t offset);
@@ -81,6 +85,8 @@ class Saving {
   std::string error_;
   std::int64_t bytes_ = 0;
   double seconds_ = 0;
+  std::optional<Clock::time_point> waits_since_;  // since when the first process waits for the others
+  bool have_others_ended_ = false;                // they have all written their parts
   std::thread thread_;  // the last member: the thread starts when all others exist
 };
 

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -235,6 +237,42 @@ TEST_F(Checkpoints, AreNoneWhereAProcessDoesNotWriteItsPart) {
   EXPECT_THAT(first.error(), AllOf(HasSubstr("process 1: "), HasSubstr("File exists")));
   EXPECT_THAT(steps_in(folder_.path()), IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+}
+
+// One process writes while another has failed: what it makes must not stay.
+TEST_F(Checkpoints, AreRemovedOnceNoProcessWritesThem) {
+  const std::string path = folder_.path() + "/7", part = path + ".part";
+  make_part_folder(path);
+  folder_.write("7.part/data-00000.safetensors", "in the way");
+  Saving first(path, about(), state_.held(), {0, 2, 60});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(first.is_done()) << "the other process has not begun";
+  Saving second(path, about(), state_.held(), {1, 2, 60});
+  first.wait();
+  second.wait();
+  EXPECT_THAT(first.error(), HasSubstr("File exists"));
+  EXPECT_EQ(second.error(), "");
+  EXPECT_FALSE(std::filesystem::exists(part));
+}
+
+TEST_F(Checkpoints, SayWhatStaysOfThem) {
+  const std::string path = folder_.path() + "/7", stays = path + ".part/a";
+  make_part_folder(path);
+  folder_.write("7.part/failed-00001", "");
+  std::filesystem::create_directory(stays);
+  folder_.write("7.part/a/b", "");
+  ::chmod((path + ".part").c_str(), 0777);
+  ::chmod(stays.c_str(), 0555);
+  std::string error;
+  {
+    const test::AnotherUser other;
+    Saving first(path, about(), state_.held(), {0, 2, 60});
+    first.wait();
+    error = first.error();
+  }
+  ::chmod(stays.c_str(), 0755);
+  EXPECT_THAT(error, AllOf(HasSubstr("process 1: it failed, and has no room to say why"),
+                           HasSubstr(path + ".part stays until the run is started again: Permission denied")));
 }
 
 TEST_F(Checkpoints, OfLaterStepsReplaceTheOldest) {
