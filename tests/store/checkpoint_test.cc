@@ -114,7 +114,6 @@ TEST_F(Checkpoints, TakeThePlaceOfOneOfTheSameName) {
 TEST_F(Checkpoints, ThatWereNotFinishedAreNone) {
   std::filesystem::create_directories(folder_.path() + "/7.part");
   folder_.write("7.part/data-00000.safetensors", "half");
-  std::filesystem::create_directories(folder_.path() + "/8");
   EXPECT_THAT(steps_in(folder_.path()), IsEmpty());
   save();
   EXPECT_THAT(steps_in(folder_.path()), ElementsAre(7));
@@ -172,6 +171,28 @@ TEST_F(Checkpoints, SayWhatIsDamagedAndWhatToDo) {
   EXPECT_THAT(message_of([&] { Checkpoint{path}; }), HasSubstr("it cannot be opened: No such file or directory"));
   EXPECT_THAT(message_of([&] { read(checkpoint, "x", {{0, 2}}); }), HasSubstr("the checkpoint has no such tensor"));
   EXPECT_THAT(message_of([] { Checkpoint{"/nowhere"}; }), HasSubstr("the index of a checkpoint cannot be read"));
+}
+
+// That says nothing about what is in it.
+TEST_F(Checkpoints, AreNotDamagedWhereTheSystemDoesNotLetThemBeRead) {
+  const std::string path = save();
+  const auto refused = [&](const std::string& name) {
+    ::chmod((path + name).c_str(), 0);
+    const test::AnotherUser other;
+    std::optional<ErrorParts> parts;
+    try {
+      Checkpoint{path};
+    } catch (const Error& error) {
+      parts = error.parts();
+    }
+    return parts.value_or(ErrorParts{});
+  };
+  for (const std::string name : {"/data-00000.safetensors", "/index.json"}) {
+    const ErrorParts parts = refused(name);
+    EXPECT_EQ(parts.fault, Fault::failed) << name;
+    EXPECT_EQ(parts.what, "the system does not let it be read: Permission denied") << name;
+    EXPECT_EQ(parts.where, path + name);
+  }
 }
 
 TEST(CheckpointIndex, IsRefusedWhereItIsDamaged) {
