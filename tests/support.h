@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -86,6 +87,22 @@ class WorkingFolder {
 
  private:
   std::filesystem::path before_;
+};
+
+// Somebody who may not do everything, while this object lives: for root another user, else the user that runs the tests.
+class AnotherUser {
+ public:
+  AnotherUser() {
+    if (is_root_ && ::seteuid(65534) != 0) throw std::runtime_error("root cannot become another user");
+  }
+  ~AnotherUser() {
+    if (is_root_ && ::seteuid(0) != 0) std::abort();
+  }
+  AnotherUser(const AnotherUser&) = delete;
+  AnotherUser& operator=(const AnotherUser&) = delete;
+
+ private:
+  const bool is_root_ = ::geteuid() == 0;
 };
 
 // Sets an environment variable while this object lives.

@@ -139,7 +139,7 @@ int check(const Arguments& arguments) {
   for (const std::string& named : paths(arguments, 1, std::numeric_limits<std::size_t>::max())) {
     for (const std::string& path : store::checkpoints_at(named)) {
       std::vector<std::string> damage;
-      std::string whole;
+      std::string whole, verdict = "DAMAGED";
       try {
         const auto begin = Clock::now();
         store::Checkpoint checkpoint(path);
@@ -150,8 +150,9 @@ int check(const Arguments& arguments) {
                             seconds_since(begin));
       } catch (const Error& error) {
         damage.emplace_back(error.what());
+        if (error.parts().fault == Fault::failed) verdict = "NOT READ";
       }
-      fmt::print("{}\n", damage.empty() ? whole : fmt::format("{}: DAMAGED", path));
+      fmt::print("{}\n", damage.empty() ? whole : fmt::format("{}: {}", path, verdict));
       for (const std::string& what : damage) fmt::print("  {}\n", split(what, '\n').front());
       is_whole = is_whole && damage.empty();
     }
@@ -246,6 +247,7 @@ int remove(const Arguments& arguments) {
   const std::string folder = store::steps_in(path).empty() ? path + "/checkpoints" : path;
   if (store::steps_in(folder).empty()) refuse("no checkpoint is there", path, "name the folder of a run that has some");
   const store::FolderLock lock(folder);
+  store::clear_leftovers(folder);
   const std::vector<std::int64_t> gone = store::keep_newest(folder, *keep);
   fmt::print("{} removed, {} left\n", counted(static_cast<std::int64_t>(gone.size()), "checkpoint"), store::steps_in(folder).size());
   return 0;
@@ -269,8 +271,8 @@ const Command kCheckpoint{
     "lists, shows, checks, compares and removes checkpoints",
     "PATH is a checkpoint (RUN/checkpoints/STEP), or a run's folder, which stands for its newest; `check` takes all of a run's.\n"
     "show tells the settings a checkpoint was saved with, and each tensor's type, shape, layout and hash. check reads all of it\n"
-    "and holds every byte to its hash: exit code 1 when something is damaged. diff tells other settings, tensors that one of\n"
-    "them lacks, and how far values are apart: exit code 1 when something differs. rm removes all but the newest N.",
+    "and holds every byte to its hash: exit code 1 when something is damaged or not read. diff tells other settings, tensors\n"
+    "that one of them lacks, and how far values are apart: exit code 1 when something differs. rm removes all but the newest N.",
     kCheckpointOptions,
     kCheckpointExamples,
     run_checkpoint};

@@ -61,6 +61,14 @@ train::Converted to_checkpoint(const train::Conversion& conversion, const Argume
   return train::to_checkpoint(conversion, session.loaded.settings, session.graph, workers);
 }
 
+// The path without slashes at its end, so that the name of a folder beside it can be made of it.
+std::string destination(std::string path) {
+  while (path.size() > 1 && (path.ends_with('/') || path.ends_with("/."))) path.pop_back();
+  if (path.empty()) refuse("TO is empty, the name of a new folder was expected", kCommandLine, "moesh convert FROM TO");
+  if (path.ends_with("/..")) refuse("TO ends in .., the name of a new folder was expected", kCommandLine, "moesh convert FROM TO");
+  return path;
+}
+
 int run_convert(const Arguments& arguments) {
   const std::vector<std::string>& paths = arguments.words();
   if (paths.size() != 2) {
@@ -68,7 +76,7 @@ int run_convert(const Arguments& arguments) {
            kCommandLine, "moesh convert FROM TO");
   }
   const auto begin = Clock::now();
-  const train::Conversion conversion{paths[0], paths[1], dtype_of(arguments)};
+  const train::Conversion conversion{paths[0], destination(paths[1]), dtype_of(arguments)};
   const bool from_hugging_face = config::is_hugging_face(conversion.from);
   const To to = to_of(arguments, from_hugging_face);
   if (to == To::hugging_face && !arguments.request().empty())
@@ -96,8 +104,9 @@ const Command kConvert{
     "MXFP4. A checkpoint gets the parameters that load_parameters_path begins with, for the model of the folder or the one\n"
     "that key=value names, whose layers may be stacked or not. Of a checkpoint, config.json is written from its settings, and\n"
     "refused where Hugging Face has no such model; tokenizers are no part of a checkpoint. Tensors go one by one, so memory\n"
-    "is taken for the largest; TO takes its name when all of it is written, and nothing is written over. Of a model that sees\n"
-    "images too the text is converted, and what is written for Hugging Face is a model of text alone.",
+    "is taken for the largest. What is made lies in a new folder beside TO, TO.PROCESS.part, until all of it is written and it\n"
+    "is renamed to TO; nothing is written over or removed. Of a model that sees images too the text is converted, and what is\n"
+    "written for Hugging Face is a model of text alone.",
     kConvertOptions,
     kConvertExamples,
     run_convert};

@@ -12,21 +12,36 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/whole_file.h"
+#include "store/folder.h"
 #include "store/hash.h"
 
 namespace moesh::store {
 namespace {
 
 constexpr std::int64_t kMostIndex = std::int64_t{1} << 30;
+constexpr const char* kNameOne =
+    "name a folder that moesh has written a checkpoint to; a run of which none is whole can begin anew under another run_name";
+
+// What the system denies says nothing about the file, which may be whole: it is no damage.
+[[noreturn]] void not_read(const std::string& path, int error) {
+  fail("the system does not let it be read: " + system_reason(error), path,
+       "see to its permissions and its disk and try again, or " + std::string(kTakeAnother));
+}
+
+Descriptor open_there(const std::string& path) {
+  Descriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const bool is_missing = !opened.is_open() && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
+  if (is_missing) refuse("it cannot be opened: " + system_reason(), path, kTakeAnother);
+  if (!opened.is_open()) not_read(path, errno);
+  return opened;
+}
 
 void read_at(int file, std::byte* to, std::int64_t bytes, std::int64_t offset, const std::string& path) {
   while (bytes > 0) {
     const ssize_t count = ::pread(file, to, static_cast<std::size_t>(bytes), offset);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      refuse(fmt::format("cut short: it cannot be read up to byte {}{}", offset + bytes, count < 0 ? " (" + system_reason() + ")" : ""),
-             path, kTakeAnother);
-    }
+    if (count < 0) not_read(path, errno);
+    if (count == 0) refuse(fmt::format("cut short: it cannot be read up to byte {}", offset + bytes), path, kTakeAnother);
     to += count;
     offset += count;
     bytes -= count;
@@ -34,10 +49,9 @@ void read_at(int file, std::byte* to, std::int64_t bytes, std::int64_t offset, c
 }
 
 Descriptor open_file(const std::string& path, const File& file) {
-  Descriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!opened.is_open()) refuse("it cannot be opened: " + system_reason(), path, kTakeAnother);
+  Descriptor opened = open_there(path);
   struct stat status {};
-  ::fstat(opened.number(), &status);
+  if (::fstat(opened.number(), &status) != 0) not_read(path, errno);
   if (!S_ISREG(status.st_mode) || status.st_size != file.bytes) {
     refuse(fmt::format("{} bytes, index.json says {}", status.st_size, file.bytes), path, kTakeAnother);
   }
@@ -52,8 +66,8 @@ Descriptor open_file(const std::string& path, const File& file) {
 
 Checkpoint::Checkpoint(std::string folder) : folder_(std::move(folder)) {
   const std::string path = folder_ + "/index.json";
-  index_ =
-      parse_index(read_file(path, "the index of a checkpoint", kMostIndex, "name a folder that moesh has written a checkpoint to"), path);
+  if (has_index(folder_)) open_there(path);  // so that one that may not be read is told from one that is damaged
+  index_ = parse_index(read_file(path, "the index of a checkpoint", kMostIndex, kNameOne), path);
   for (const File& file : index_.files) files_.push_back(open_file(folder_ + "/" + file.name, file));
 }
 

@@ -15,7 +15,8 @@ namespace moesh::store {
 
 class Checkpoint {
  public:
-  // Opens all files, so that they can be read even if somebody removes them. Refuses files that are missing, cut short or damaged.
+  // Opens all files, so that they can be read even if somebody removes them. Refuses files that are missing, cut short or damaged, and
+  // fails, as all functions here do, if the system does not let them be read.
   explicit Checkpoint(std::string folder);
 
   const Index& index() const { return index_; }

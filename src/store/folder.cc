@@ -4,7 +4,10 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <fmt/core.h>
 
@@ -17,18 +20,65 @@
 namespace moesh::store {
 namespace {
 
-using FilePath = std::filesystem::path;
+constexpr const char* kSeeTo = "see to its permissions and its disk";
+constexpr const char* kOtherFolder = "choose base_output_directory or run_name, or enable_checkpointing=false";
 
-bool is_checkpoint(const FilePath& path) { return std::filesystem::is_regular_file(path / "index.json"); }
+// The names in a folder; none if it is not there.
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    fail("the folder cannot be read: " + error.message(), folder, kSeeTo);
+  return names;
+}
+
+// A name that is a step and this ending, which may be empty.
+std::optional<std::int64_t> step_of(std::string_view name, std::string_view ending) {
+  if (!name.ends_with(ending)) return std::nullopt;
+  name.remove_suffix(ending.size());
+  const auto step = parse_integer(name);
+  return step && *step >= 0 ? step : std::nullopt;
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+void remove_if_there(const std::string& path) {
+  if (std::filesystem::exists(std::filesystem::symlink_status(path))) remove_folder(path);
+}
+
+void check_writable(const std::string& folder) {
+  const std::string probe = fmt::format("{}/.probe-{}", folder, ::getpid());
+  ::unlink(probe.c_str());
+  const Descriptor file(::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+  // A full disk is no reason to end: a run says that at each checkpoint, and removing some makes room.
+  if (!file.is_open() && errno != ENOSPC && errno != EDQUOT)
+    fail("no file can be made there: " + system_reason(), folder, fmt::format("{}, {}", kSeeTo, kOtherFolder));
+  ::unlink(probe.c_str());
+}
 
 }  // namespace
 
+bool has_index(const std::string& checkpoint) {
+  const std::string path = checkpoint + "/index.json";
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return S_ISREG(status.st_mode);
+  if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return false;
+  fail("the system does not say whether it is there: " + system_reason(), path, kSeeTo);
+}
+
+// A link counts even if it leads nowhere: its disk may not be there.
 std::vector<std::int64_t> steps_in(const std::string& folder) {
   std::vector<std::int64_t> steps;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const auto step = parse_integer(entry.path().filename().string());
-    if (step && *step >= 0 && is_checkpoint(entry.path())) steps.push_back(*step);
+  for (const std::string& name : names_in(folder)) {
+    std::error_code ignored;
+    const auto step = step_of(name, "");
+    const auto status = std::filesystem::symlink_status(folder + "/" + name, ignored);
+    if (step && !std::filesystem::is_regular_file(status)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;
@@ -38,27 +88,61 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step) { retu
 
 std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep) {
   std::vector<std::int64_t> steps = steps_in(folder);
+  std::erase_if(steps, [&](std::int64_t step) { return !has_index(checkpoint_path(folder, step)); });
   steps.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, static_cast<std::int64_t>(steps.size()) - keep)));
-  for (const std::int64_t step : steps) remove_folder(checkpoint_path(folder, step));
+  for (const std::int64_t step : steps) {
+    const std::string path = checkpoint_path(folder, step), gone = path + ".part";
+    remove_if_there(gone);
+    rename_path(path, gone);  // so that one that is half removed is not taken for one that is damaged
+    remove_folder(gone);
+  }
   return steps;
 }
 
-std::vector<std::string> checkpoints_at(const std::string& path) {
-  if (is_checkpoint(path)) return {path};
-  for (const std::string& folder : {path, path + "/checkpoints"}) {
-    std::vector<std::string> found;
-    for (const std::int64_t step : steps_in(folder)) found.insert(found.begin(), checkpoint_path(folder, step));
-    if (!found.empty()) return found;
+std::string set_aside(const std::string& path) {
+  std::string aside = path + local_time(".aside-%Y%m%d-%H%M%S");
+  while (std::filesystem::exists(std::filesystem::symlink_status(aside))) aside += "+";
+  rename_path(path, aside);
+  return aside;
+}
+
+void clear_leftovers(const std::string& folder) {
+  for (const std::string& name : names_in(folder)) {
+    const std::string path = folder + "/" + name;
+    if (!is_folder(path) || std::filesystem::is_symlink(path)) continue;
+    if (step_of(name, ".part")) remove_folder(path);
+    const auto replaced = step_of(name, ".old");
+    if (!replaced) continue;
+    const std::string own = checkpoint_path(folder, *replaced);
+    if (!has_index(path)) {
+      remove_folder(path);
+    } else if (!std::filesystem::exists(std::filesystem::symlink_status(own))) {
+      rename_path(path, own);
+      log_notice(fmt::format("{} was about to be replaced when a run died: it is {} again", path, own));
+    } else {
+      log_notice(fmt::format("{} is an earlier checkpoint of a step that was saved again: it is {} now", path, set_aside(path)));
+    }
   }
+}
+
+std::vector<std::string> checkpoints_at(const std::string& path) {
+  if (has_index(path)) return {path};
+  const std::string of_run = path + "/checkpoints", &folder = is_folder(of_run) ? of_run : path;
+  std::vector<std::string> found;
+  for (const std::int64_t step : steps_in(folder)) found.insert(found.begin(), checkpoint_path(folder, step));
+  if (!found.empty()) return found;
   refuse("no checkpoint is there", path, "name a checkpoint (RUN/checkpoints/STEP), or the folder of a run that has some");
 }
 
 FolderLock::FolderLock(const std::string& folder) : folder_(-1) {
-  make_folder(folder, "choose base_output_directory or run_name, or enable_checkpointing=false");
+  make_folder(folder, kOtherFolder);
   folder_ = Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (::flock(folder_.number(), LOCK_EX | LOCK_NB) == 0) return;
-  if (errno == EWOULDBLOCK) refuse("another run writes its checkpoints there", folder, "wait for it, or choose another run_name");
-  log_notice(fmt::format("{} cannot be locked ({}): no other run may write there", folder, system_reason()));
+  if (!folder_.is_open()) fail("its checkpoints cannot be listed: " + system_reason(), folder, fmt::format("{}, {}", kSeeTo, kOtherFolder));
+  if (::flock(folder_.number(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) refuse("another run writes its checkpoints there", folder, "wait for it, or choose another run_name");
+    log_notice(fmt::format("{} cannot be locked ({}): no other run may write there", folder, system_reason()));
+  }
+  check_writable(folder);
 }
 
 }  // namespace moesh::store

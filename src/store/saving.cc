@@ -5,8 +5,10 @@
 #include <exception>
 #include <filesystem>
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -21,6 +23,7 @@ namespace moesh::store {
 namespace {
 
 constexpr std::int64_t kHeaderAlignment = 64;  // of the first tensor's data
+constexpr std::chrono::milliseconds kPause(5);  // between two looks for what another process reports
 constexpr const char* kElsewhere = "choose base_output_directory elsewhere";
 
 // A piece's name in a file: the tensor's own name for all of it, else with the range of each dim, "w[0:8,4:8]".
@@ -31,22 +34,39 @@ std::string piece_name(const Held& held, const Block& block) {
   return fmt::format("{}[{}]", held.name, parts);
 }
 
-std::string part_path(const std::string& folder, int process) { return fmt::format("{}.part/part-{:05}.json", folder, process); }
-std::string failure_path(const std::string& folder, int process) { return fmt::format("{}.part/failed-{:05}", folder, process); }
+std::string part_of(const std::string& folder) { return folder + ".part"; }
+std::string report_path(const std::string& part, int process) { return fmt::format("{}/part-{:05}.json", part, process); }
+std::string failure_path(const std::string& part, int process) { return fmt::format("{}/failed-{:05}", part, process); }
 
-// Reports a failure through a file in the folder that all processes share, where the first process looks for it.
-void tell_failure(const std::string& folder, int process, const std::string& what) {
+// Reports a failure through a file in the folder that all processes share, where the first process looks for it. A full disk may have
+// room for an empty file only.
+void tell_failure(const std::string& part, int process, const std::string& what) {
+  const std::string path = failure_path(part, process);
   try {
-    replace_file(failure_path(folder, process), what, "");
+    replace_file(path, what, "");
   } catch (const Error&) {
-    // The first process gives this one up after its timeout.
+    // Without it the first process gives this one up after its timeout.
+    const Descriptor empty(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   }
+}
+
+std::string failure_in(const std::string& path) {
+  const std::string told = read_file(path, "an error", 1 << 16, "");
+  return told.empty() ? "it failed, and has no room to say why" : told;
+}
+
+bool lies_there(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0;
 }
 
 }  // namespace
 
-Saving::Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share)
-    : folder_(std::move(folder)), share_(share), index_{std::move(about), {}, {}}, tensors_(std::move(tensors)) {
+Saving::Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share, std::string made)
+    : folder_(std::move(folder)),
+      gives_name_(made.empty()),
+      part_(gives_name_ ? part_of(folder_) : std::move(made)),
+      share_(share), index_{std::move(about), {}, {}}, tensors_(std::move(tensors)) {
   for (const Held& held : tensors_) is_read_.emplace(held.name, false);
   thread_ = std::thread([this] { run(); });
 }
@@ -78,6 +98,24 @@ void Saving::mark_read(const std::string& tensor) {
   changed_.notify_all();
 }
 
+// After a failure: each process gives back its room, and the first one removes the folder once the others write there no more. Returns
+// what to add to the error.
+std::string Saving::clean_up(const std::string& error) {
+  if (!gives_name_) return "";  // the caller removes it
+  if (!index_.files.empty()) ::unlink((part_ + "/" + index_.files.front().name).c_str());
+  if (share_.self > 0) {
+    tell_failure(part_, share_.self, error);
+    return "";
+  }
+  for (int other = 1; other < share_.count && !have_others_ended_; ++other) {
+    while (!lies_there(report_path(part_, other)) && !lies_there(failure_path(part_, other)) && !is_late() && lies_there(part_))
+      std::this_thread::sleep_for(kPause);
+  }
+  std::error_code left;
+  std::filesystem::remove_all(part_, left);
+  return lies_there(part_) ? fmt::format("\n  {} stays until the run is started again: {}", part_, left.message()) : "";
+}
+
 void Saving::run() {
   const auto begin = Clock::now();
   std::string error;
@@ -85,10 +123,7 @@ void Saving::run() {
     write_all();
   } catch (const std::exception& caught) {
     error = caught.what();
-    std::error_code ignored;
-    // The first process removes the folder, once it knows that another one has failed.
-    if (share_.self == 0) std::filesystem::remove_all(folder_ + ".part", ignored);
-    else tell_failure(folder_, share_.self, error);
+    error += clean_up(error);
   }
   const std::lock_guard lock(mutex_);
   error_ = error;
@@ -151,28 +186,33 @@ void Saving::write_tensor(Held& held, int file, std::int64_t& offset) {
 
 // Renames the finished folder. A folder that has the name already is removed afterwards.
 void Saving::give_name() const {
-  const std::string part = folder_ + ".part", old = folder_ + ".old";
-  sync_folder(part);
+  const std::string old = folder_ + ".old";
+  sync_folder(part_);
   struct stat status {};
   const bool is_there = ::stat(folder_.c_str(), &status) == 0;
   if (is_there) rename_path(folder_, old);
-  rename_path(part, folder_);
+  rename_path(part_, folder_);
   sync_folder(std::filesystem::absolute(folder_).parent_path());
   if (is_there) remove_folder(old);
 }
 
+// Whether the first process has waited for the others as long as it may.
+bool Saving::is_late() {
+  if (!waits_since_) waits_since_ = Clock::now();
+  return seconds_since(*waits_since_) > share_.timeout;
+}
+
 // The first process waits for the others, and adds their pieces to the index.
 void Saving::join_others() {
-  const auto begin = Clock::now();
   for (int other = 1; other < share_.count; ++other) {
-    const std::string path = part_path(folder_, other), failed = failure_path(folder_, other);
+    const std::string path = report_path(part_, other), failed = failure_path(part_, other);
     while (!std::filesystem::exists(path)) {
-      if (std::filesystem::exists(failed)) fail(fmt::format("process {}: {}", other, read_file(failed, "an error", 1 << 16, "")));
-      if (seconds_since(begin) > share_.timeout) {
+      if (std::filesystem::exists(failed)) fail(fmt::format("process {}: {}", other, failure_in(failed)));
+      if (is_late()) {
         fail(fmt::format("process {} has not written its part for {:.0f} s", other, share_.timeout), folder_,
              "look after that process and its disk: all of them need the same folder");
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::this_thread::sleep_for(kPause);
     }
     Index theirs = parse_index(read_file(path, "the part of a checkpoint", std::int64_t{1} << 30, ""), path, Extent::part);
     const std::size_t files = index_.files.size();
@@ -184,22 +224,22 @@ void Saving::join_others() {
         ours.push_back(std::move(piece));
       }
     }
-    std::filesystem::remove(path);
   }
+  have_others_ended_ = true;
+  for (int other = 1; other < share_.count; ++other) std::filesystem::remove(report_path(part_, other));
 }
 
 void make_part_folder(const std::string& folder) {
-  for (const std::string& left : {folder + ".part", folder + ".old"}) {
-    if (std::filesystem::exists(std::filesystem::symlink_status(left))) remove_folder(left);
-  }
-  make_folder(folder + ".part", kElsewhere);
+  const std::string part = part_of(folder);
+  if (std::filesystem::exists(std::filesystem::symlink_status(part))) remove_folder(part);
+  make_folder(part, kElsewhere);
 }
 
 void Saving::write_all() {
-  if (share_.count == 1) make_part_folder(folder_);
+  if (share_.count == 1 && gives_name_) make_part_folder(folder_);
   const std::string header = lay_out();
   {
-    const std::string path = folder_ + ".part/" + index_.files.back().name;
+    const std::string path = part_ + "/" + index_.files.back().name;
     const Descriptor file = create_file(path);
     ask_for_room(file.number(), index_.files.back().bytes, path);
     write_at(file.number(), header.data(), static_cast<std::int64_t>(header.size()), 0, path);
@@ -210,10 +250,10 @@ void Saving::write_all() {
     }
     sync(file.number(), path);
   }
-  if (share_.self > 0) return replace_file(part_path(folder_, share_.self), to_json(index_), kElsewhere);
+  if (share_.self > 0) return replace_file(report_path(part_, share_.self), to_json(index_), kElsewhere);
   join_others();
-  replace_file(folder_ + ".part/index.json", to_json(index_), kElsewhere);
-  give_name();
+  replace_file(part_ + "/index.json", to_json(index_), kElsewhere);
+  if (gives_name_) give_name();
 }
 
 }  // namespace moesh::store

@@ -6,11 +6,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "store/index.h"
 #include "store/parts.h"
 
@@ -37,8 +39,9 @@ void make_part_folder(const std::string& folder);
 
 class Saving {
  public:
-  // Writes into FOLDER.part, which is renamed to FOLDER when all of it is on the disk; an earlier FOLDER is then removed.
-  Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share = {});
+  // Writes into FOLDER.part, which is renamed to FOLDER when all of it is on the disk; an earlier FOLDER is then removed. If `made` is
+  // given, writes into that folder instead, which the caller has made, and renames or removes at the end.
+  Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share = {}, std::string made = {});
   ~Saving();  // waits for the end
   Saving(const Saving&) = delete;
   Saving& operator=(const Saving&) = delete;
@@ -57,6 +60,8 @@ class Saving {
 
  private:
   void run();
+  std::string clean_up(const std::string& error);
+  bool is_late();
   void write_all();
   void write_tensor(Held& held, int file, std::int64_t& offset);
   std::uint64_t write_chunk(const Held& held, const Block& chunk, int file, std::int64_t offset);
@@ -66,7 +71,9 @@ class Saving {
   void give_name() const;
   void mark_read(const std::string& tensor);
 
-  std::string folder_;
+  std::string folder_;  // its name at the end
+  bool gives_name_;
+  std::string part_;  // the folder that is written into
   Share share_;
   Index index_;
   std::vector<Held> tensors_;
@@ -78,6 +85,8 @@ class Saving {
   std::string error_;
   std::int64_t bytes_ = 0;
   double seconds_ = 0;
+  std::optional<Clock::time_point> waits_since_;  // since when the first process waits for the others
+  bool have_others_ended_ = false;                // they have all written their parts
   std::thread thread_;  // the last member: the thread starts when all others exist
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <filesystem>
 
 #include <fmt/core.h>
 
@@ -14,7 +13,6 @@
 #include "config/hugging_face.h"
 #include "sharding/spec.h"
 #include "store/checkpoint.h"
-#include "store/disk.h"
 #include "train/hugging_face.h"
 #include "train/restore.h"
 
@@ -95,25 +93,32 @@ class Candidate {
   }
 
  private:
-  // Whether all processes succeeded. Each one reads only what it needs, so that damage may be seen by some of them only.
+  // Whether all processes succeeded. Each one reads only what it needs, so that damage may be seen by some of them only. Fails if the
+  // system does not let one of them read: the checkpoint may be whole, and an older one would lose steps.
   template <typename Act>
   static bool all_do(const Company& company, bool has_next, const Act& act) {
-    std::string error;
+    std::string damage, failure;
     std::exception_ptr own;
     try {
       act();
     } catch (const Error& caught) {
-      error = caught.what();
+      (caught.parts().fault == Fault::failed ? failure : damage) = caught.what();
       own = std::current_exception();
     }
-    for (const std::string& of : company.all_say(error, "at a checkpoint that is read")) {
-      if (of.empty()) continue;
-      if (!has_next && own) std::rethrow_exception(own);
-      if (!has_next) fail(of);
-      log_notice(of + "\n  the checkpoint before it is taken");
-      return false;
+    end_at(company.all_say(failure, "at a checkpoint that is read"), failure.empty() ? nullptr : own);
+    const std::vector<std::string> damages = company.all_say(damage, "at a checkpoint that is read");
+    if (!has_next) end_at(damages, own);
+    const auto found = std::find_if(damages.begin(), damages.end(), [](const std::string& of) { return !of.empty(); });
+    if (found != damages.end()) log_notice(*found + "\n  the checkpoint before it is taken");
+    return found == damages.end();
+  }
+
+  // Ends with this process's own error, if it has one, or else with the first one of another.
+  static void end_at(const std::vector<std::string>& errors, const std::exception_ptr& own) {
+    if (own) std::rethrow_exception(own);
+    for (const std::string& of : errors) {
+      if (!of.empty()) fail(of);
     }
-    return true;
   }
 
   std::string path_;
@@ -129,7 +134,10 @@ class Candidate {
 Checkpoints::Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from,
                          const Company& company)
     : settings_(settings), folder_(run_folder.empty() ? "" : run_folder + "/checkpoints"), from_(from), company_(company) {
-  if (!folder_.empty() && company_.is_first()) lock_.emplace(folder_);
+  if (!folder_.empty() && company_.is_first()) {
+    lock_.emplace(folder_);
+    store::clear_leftovers(folder_);
+  }
   if (from_ && folder_.empty()) {
     refuse(fmt::format("--from {}, with enable_checkpointing=false", *from_), "the command line",
            "enable_checkpointing=true, or load_full_state_path=PATH");
@@ -153,16 +161,16 @@ std::vector<std::string> Checkpoints::own() const {
   return paths;
 }
 
-// Checkpoints of later steps belong to another course of the run: their folders are renamed, and the files stay.
+// Checkpoints of later steps belong to another course of the run, and those without an index are damaged: their folders are renamed, and
+// the files stay.
 void Checkpoints::set_aside_after(std::int64_t step) const {
   if (!company_.is_first()) return;
-  for (const std::int64_t later : store::steps_in(folder_)) {
-    if (later <= step) continue;
-    const std::string path = store::checkpoint_path(folder_, later);
-    std::string aside = path + local_time(".aside-%Y%m%d-%H%M%S");
-    while (std::filesystem::exists(aside)) aside += "+";
-    store::rename_path(path, aside);
-    log_notice(fmt::format("{} is of a later step than this run goes on from: it is {} now", path, aside));
+  for (const std::int64_t there : store::steps_in(folder_)) {
+    const std::string path = store::checkpoint_path(folder_, there);
+    const char* what = there > step             ? "is of a later step than this run goes on from"
+                       : store::has_index(path) ? nullptr
+                                                : "is damaged, it has no index.json";
+    if (what != nullptr) log_notice(fmt::format("{} {}: it is {} now", path, what, store::set_aside(path)));
   }
 }
 

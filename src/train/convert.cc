@@ -1,9 +1,12 @@
 #include "train/convert.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -33,18 +36,24 @@ using store::Part;
 
 constexpr std::int64_t kMostOfPiece = std::int64_t{1} << 30;  // bytes above which a stack is converted layer by layer
 
-void check_free(const std::string& path) {
-  if (fs::exists(fs::symlink_status(path))) refuse("it is there already", path, "name another folder, or move it away");
+// Makes a folder beside `path`, under a name that nothing has yet.
+std::string folder_beside(const std::string& path) {
+  constexpr const char* kFix = "name a folder that can be written";
+  make_folder(fs::absolute(path).parent_path(), kFix);
+  std::string made = fmt::format("{}.{}", path, ::getpid());
+  while (::mkdir((made + ".part").c_str(), 0777) != 0) {
+    if (errno != EEXIST) fail("the folder cannot be made: " + system_reason(), made + ".part", kFix);
+    made += "+";
+  }
+  return made + ".part";
 }
 
 // A folder that takes its final name once all of it is written; otherwise it is removed.
 class NewFolder {
  public:
-  explicit NewFolder(const std::string& path) : path_(path), part_(path + ".part") {
-    check_free(path_);
-    std::error_code ignored;
-    fs::remove_all(part_, ignored);
-    make_folder(part_, "name a folder that can be written");
+  explicit NewFolder(const std::string& path) : path_(path) {
+    if (fs::exists(fs::symlink_status(path))) refuse("it is there already", path, "name another folder, or move it away");
+    part_ = folder_beside(path);
   }
   ~NewFolder() {
     std::error_code ignored;
@@ -223,7 +232,7 @@ void copy_what_is_no_weight(const std::string& from, const std::string& to) {
 
 Converted to_checkpoint(const Conversion& conversion, const config::Settings& settings, const graph::Graph& model,
                         backend::Workers& workers) {
-  check_free(conversion.to);
+  NewFolder folder(conversion.to);
   const std::vector<Trained> parameters = trained_parameters(model, settings);
   store::HuggingFaceSource source(hugging_face_model(settings, config::model_shape(settings)),
                                   hugging_face_weights(conversion.from), model_tensors(parameters));
@@ -244,9 +253,10 @@ Converted to_checkpoint(const Conversion& conversion, const config::Settings& se
     };
     held.push_back({trained.path, std::move(tensor), {}, pieces_of(trained, dtype), bring});
   }
-  store::Saving saving(conversion.to, std::move(about), std::move(held));
+  store::Saving saving(conversion.to, std::move(about), std::move(held), {}, folder.part());
   saving.wait();
   if (!saving.error().empty()) fail(saving.error());
+  folder.keep();
   return {static_cast<std::int64_t>(parameters.size()), saving.bytes(), source.left_out()};
 }
 

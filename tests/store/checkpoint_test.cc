@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -112,7 +114,6 @@ TEST_F(Checkpoints, TakeThePlaceOfOneOfTheSameName) {
 TEST_F(Checkpoints, ThatWereNotFinishedAreNone) {
   std::filesystem::create_directories(folder_.path() + "/7.part");
   folder_.write("7.part/data-00000.safetensors", "half");
-  std::filesystem::create_directories(folder_.path() + "/8");
   EXPECT_THAT(steps_in(folder_.path()), IsEmpty());
   save();
   EXPECT_THAT(steps_in(folder_.path()), ElementsAre(7));
@@ -170,6 +171,28 @@ TEST_F(Checkpoints, SayWhatIsDamagedAndWhatToDo) {
   EXPECT_THAT(message_of([&] { Checkpoint{path}; }), HasSubstr("it cannot be opened: No such file or directory"));
   EXPECT_THAT(message_of([&] { read(checkpoint, "x", {{0, 2}}); }), HasSubstr("the checkpoint has no such tensor"));
   EXPECT_THAT(message_of([] { Checkpoint{"/nowhere"}; }), HasSubstr("the index of a checkpoint cannot be read"));
+}
+
+// That says nothing about what is in it.
+TEST_F(Checkpoints, AreNotDamagedWhereTheSystemDoesNotLetThemBeRead) {
+  const std::string path = save();
+  const auto refused = [&](const std::string& name) {
+    ::chmod((path + name).c_str(), 0);
+    const test::AnotherUser other;
+    std::optional<ErrorParts> parts;
+    try {
+      Checkpoint{path};
+    } catch (const Error& error) {
+      parts = error.parts();
+    }
+    return parts.value_or(ErrorParts{});
+  };
+  for (const std::string name : {"/data-00000.safetensors", "/index.json"}) {
+    const ErrorParts parts = refused(name);
+    EXPECT_EQ(parts.fault, Fault::failed) << name;
+    EXPECT_EQ(parts.what, "the system does not let it be read: Permission denied") << name;
+    EXPECT_EQ(parts.where, path + name);
+  }
 }
 
 TEST(CheckpointIndex, IsRefusedWhereItIsDamaged) {
@@ -235,6 +258,42 @@ TEST_F(Checkpoints, AreNoneWhereAProcessDoesNotWriteItsPart) {
   EXPECT_THAT(first.error(), AllOf(HasSubstr("process 1: "), HasSubstr("File exists")));
   EXPECT_THAT(steps_in(folder_.path()), IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+}
+
+// One process writes while another has failed: what it makes must not stay.
+TEST_F(Checkpoints, AreRemovedOnceNoProcessWritesThem) {
+  const std::string path = folder_.path() + "/7", part = path + ".part";
+  make_part_folder(path);
+  folder_.write("7.part/data-00000.safetensors", "in the way");
+  Saving first(path, about(), state_.held(), {0, 2, 60});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(first.is_done()) << "the other process has not begun";
+  Saving second(path, about(), state_.held(), {1, 2, 60});
+  first.wait();
+  second.wait();
+  EXPECT_THAT(first.error(), HasSubstr("File exists"));
+  EXPECT_EQ(second.error(), "");
+  EXPECT_FALSE(std::filesystem::exists(part));
+}
+
+TEST_F(Checkpoints, SayWhatStaysOfThem) {
+  const std::string path = folder_.path() + "/7", stays = path + ".part/a";
+  make_part_folder(path);
+  folder_.write("7.part/failed-00001", "");
+  std::filesystem::create_directory(stays);
+  folder_.write("7.part/a/b", "");
+  ::chmod((path + ".part").c_str(), 0777);
+  ::chmod(stays.c_str(), 0555);
+  std::string error;
+  {
+    const test::AnotherUser other;
+    Saving first(path, about(), state_.held(), {0, 2, 60});
+    first.wait();
+    error = first.error();
+  }
+  ::chmod(stays.c_str(), 0755);
+  EXPECT_THAT(error, AllOf(HasSubstr("process 1: it failed, and has no room to say why"),
+                           HasSubstr(path + ".part stays until the run is started again: Permission denied")));
 }
 
 TEST_F(Checkpoints, OfLaterStepsReplaceTheOldest) {

@@ -243,6 +243,76 @@ TEST(KeptRuns, GoOnFromTheOneBeforeWhereTheNewestIsDamaged) {
   EXPECT_THAT(none.err, HasSubstr("cut short, damaged, or no index of a checkpoint"));
 }
 
+// A folder without its index is a damaged checkpoint, not none.
+TEST(KeptRuns, SetThoseAsideThatLackTheirIndex) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=6");
+  const auto last = numbers_in(kept.at(5));
+  for (const std::int64_t step : {2, 5}) std::filesystem::remove(kept.at(step) + "/index.json");
+  const Outcome check = test::outcome_of({"checkpoint", "check", kept.folder()});
+  EXPECT_EQ(check.code, 1);
+  for (const std::int64_t step : {2, 5}) EXPECT_THAT(check.out, HasSubstr(kept.at(step) + ": DAMAGED"));
+  EXPECT_THAT(check.out, HasSubstr(kept.at(4) + ": whole"));
+  EXPECT_THAT(test::outcome_of({"checkpoint", "ls", kept.folder()}).out, HasSubstr("the index of a checkpoint cannot be read"));
+  const Outcome outcome = kept.run("steps=6");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("5/index.json: the index of a checkpoint cannot be read: No such file or directory"),
+                                 HasSubstr("the checkpoint before it is taken"), HasSubstr(kept.at(5) + " is of a later step than "),
+                                 HasSubstr(kept.at(2) + " is damaged, it has no index.json: it is " + kept.at(2) + ".aside-")));
+  EXPECT_THAT(outcome.out, HasSubstr("Goes on after step 4, from "));
+  EXPECT_EQ(numbers_in(kept.at(5)), last);
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 4, 5));
+  for (const std::int64_t step : {0, 4, 5}) std::filesystem::remove(kept.at(step) + "/index.json");
+  const Outcome none = kept.run("steps=6");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("a run of which none is whole can begin anew under another run_name"));
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 4, 5));
+}
+
+// Neither an older checkpoint is taken nor the run begun anew where the system keeps the newest from being read.
+TEST(KeptRuns, EndWhereTheirCheckpointsCannotBeSeen) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=4");
+  const std::string data = kept.at(3) + "/data-00000.safetensors";
+  const auto as_another = [&] {
+    const test::AnotherUser other;
+    return kept.run("steps=6");
+  };
+  std::filesystem::permissions(std::filesystem::path(kept.folder()).parent_path(), std::filesystem::perms::all);
+  std::filesystem::permissions(kept.metrics(), std::filesystem::perms::all);
+  std::filesystem::permissions(kept.folder(), std::filesystem::perms::all);
+  std::filesystem::permissions(data, std::filesystem::perms::none);
+  EXPECT_THAT(as_another().err, HasSubstr(data + ": the system does not let it be read: Permission denied\n  fix: see to its permissions"));
+  {
+    const test::AnotherUser other;
+    const Outcome check = test::outcome_of({"checkpoint", "check", kept.folder()});
+    EXPECT_EQ(check.code, 1);
+    EXPECT_THAT(check.out, HasSubstr(kept.at(3) + ": NOT READ\n  " + data + ": the system does not let it be read"));
+  }
+  std::filesystem::permissions(kept.folder(), std::filesystem::perms(0333));
+  EXPECT_THAT(as_another().err, HasSubstr(kept.folder() + ": its checkpoints cannot be listed: Permission denied"));
+  std::filesystem::permissions(kept.folder(), std::filesystem::perms(0555));
+  const Outcome closed = as_another();
+  EXPECT_EQ(closed.code, 1);
+  EXPECT_THAT(closed.err, HasSubstr(kept.folder() + ": no file can be made there: Permission denied"));
+  EXPECT_THAT(closed.out, Not(HasSubstr("completed step")));
+  std::filesystem::permissions(kept.folder(), std::filesystem::perms(0755));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(kept.folder()), {}), 3) << "nothing is written or renamed";
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 2, 3));
+}
+
+TEST(KeptRuns, RemoveWhatThoseThatWereKilledLeft) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=4");
+  const std::string left = kept.at(40) + ".part";
+  std::filesystem::copy(kept.at(3), left);
+  EXPECT_EQ(kept.run("steps=4").code, 0);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  std::filesystem::copy(kept.at(3), left);
+  EXPECT_EQ(test::outcome_of({"checkpoint", "rm", kept.folder(), "--keep", "2"}).out, "1 checkpoint removed, 2 left\n");
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
+
 // If a checkpoint cannot be saved, as on a full disk, the run goes on, says so, and ends with an error if its last checkpoint is missing.
 TEST(KeptRuns, GoOnWhereACheckpointCannotBeSaved) {
   const Kept kept(kTinyModel);
