@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -61,6 +62,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  pid_t id() const { return id_; }
   void send(int signal) const { ::kill(id_, signal); }
   void send_to_group(int signal) const { ::kill(-id_, signal); }
   int wait() {
@@ -80,6 +82,20 @@ class Process {
   std::string out_, err_;
   pid_t id_ = 0;
 };
+
+// Signals a process that was looked for; an id of 0 would stand for the whole group of the test itself.
+inline void kill_process(pid_t id, int signal) {
+  EXPECT_GT(id, 0) << "no such process";
+  if (id > 0) ::kill(id, signal);
+}
+
+// The id of a child of the process; 0 if it has none.
+inline pid_t child_of(const Process& process) {
+  std::ifstream children(fmt::format("/proc/{}/task/{}/children", process.id(), process.id()));
+  pid_t id = 0;
+  children >> id;
+  return id;
+}
 
 // Whether runs of several processes can be tested here.
 inline bool has_mpi() {

@@ -19,6 +19,8 @@ constexpr double kRedraw = 0.1;  // seconds between redraws on a terminal
 constexpr double kLine = 10;     // seconds between lines elsewhere
 constexpr int kBar = 24;         // columns
 
+int hiding = 0;  // how many HiddenProgress hide the displays
+
 // Rounded up, as the remaining time is a guess: never "0 s left" while something is left.
 std::string left_words(double seconds) {
   const double whole = std::max(1.0, std::ceil(seconds));
@@ -27,8 +29,12 @@ std::string left_words(double seconds) {
 
 }  // namespace
 
+HiddenProgress::HiddenProgress(bool hides) : hides_(hides) { hiding += hides_ ? 1 : 0; }
+
+HiddenProgress::~HiddenProgress() { hiding -= hides_ ? 1 : 0; }
+
 Progress::Progress(std::string title, std::int64_t total)
-    : title_(std::move(title)), total_(std::max<std::int64_t>(1, total)), redraws_(can_redraw(Stream::error)),
+    : title_(std::move(title)), total_(std::max<std::int64_t>(1, total)), is_shown_(hiding == 0), redraws_(can_redraw(Stream::error)),
       start_(Clock::now()), last_(start_) {
   if (redraws_) draw();
 }
@@ -69,7 +75,7 @@ std::string Progress::words() const {
 void Progress::draw() {
   last_ = Clock::now();
   clear();
-  if (done_ >= total_) return;
+  if (!is_shown_ || done_ >= total_) return;
   if (!redraws_) {
     say(fmt::format("moesh: {}\n", words()));
     return;

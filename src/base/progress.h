@@ -7,6 +7,18 @@
 
 namespace moesh {
 
+// While one lives that hides them, no display is shown.
+class HiddenProgress {
+ public:
+  explicit HiddenProgress(bool hides);
+  ~HiddenProgress();
+  HiddenProgress(const HiddenProgress&) = delete;
+  HiddenProgress& operator=(const HiddenProgress&) = delete;
+
+ private:
+  bool hides_;
+};
+
 // The line stays on standard error from construction until all is done or the display is destroyed.
 class Progress {
  public:
@@ -30,7 +42,7 @@ class Progress {
   std::int64_t total_;
   std::int64_t done_ = 0;
   std::string note_;
-  bool redraws_;
+  bool is_shown_, redraws_;
   bool drawn_ = false;
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_;

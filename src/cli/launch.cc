@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include <fmt/core.h>
@@ -22,6 +23,7 @@
 #include "base/machine_cores.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "store/folder.h"
 
 namespace moesh::cli {
 namespace {
@@ -30,15 +32,12 @@ constexpr int kNotFound = 127;
 constexpr int kBadRequest = 2;
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-volatile std::sig_atomic_t child_process = 0, asked_by = 0;
+volatile std::sig_atomic_t asked_by = 0, times_asked = 0;
 
-// Forwards the first signal as SIGUSR1, which mpirun passes on to its processes; on the other signals it ends them all at once.
-// Further signals are forwarded as SIGTERM.
+// Only counts: the loop that waits for the run's processes hands signals on.
 void on_signal(int signal) {
-  const int error = errno;
-  if (child_process > 0) ::kill(static_cast<pid_t>(child_process), asked_by == 0 ? SIGUSR1 : SIGTERM);
   asked_by = signal;
-  errno = error;
+  times_asked = times_asked + 1;
 }
 
 std::vector<std::string> command_line(const Launch& of) {
@@ -64,10 +63,10 @@ class Started {
   bool are_gone() {
     std::vector<pid_t> there;
     std::error_code error;
-    bool is_told = false;
+    is_told_ = false;
     for (const auto& task : std::filesystem::directory_iterator(tasks_, error)) {
       std::ifstream children(task.path() / "children");
-      is_told = is_told || children.good();
+      is_told_ = is_told_ || children.good();
       for (pid_t id = 0; children >> id;) {
         if (!is_alive(id)) continue;
         there.push_back(id);
@@ -81,10 +80,15 @@ class Started {
       }
     }
     there_ = std::move(there);
-    return is_told && there_.empty();
+    return is_told_ && there_.empty();
   }
   // The ranks of the processes that disappeared first; empty if that is not known.
   const std::vector<int>& first_gone() const { return first_gone_; }
+  // Whether all `count` processes end after their step when SIGUSR1 asks them to. Taken to be so if this system does not list them.
+  bool listen(int count) const {
+    if (!is_told_) return true;
+    return std::count_if(there_.begin(), there_.end(), [&](pid_t id) { return numbers_.contains(id) && is_caught(id, SIGUSR1); }) == count;
+  }
 
  private:
   // The line is "30038 (name) S 30037 ..."; the name may contain any characters, so the last ") " is searched for.
@@ -104,6 +108,17 @@ class Started {
     }
   }
 
+  // The line is "SigCgt: 0000000180004a07": a bit for each signal that has a handler.
+  static bool is_caught(pid_t id, int signal) {
+    std::ifstream file(fmt::format("/proc/{}/status", id));
+    for (std::string line; std::getline(file, line);) {
+      constexpr std::string_view kCaught = "SigCgt:";
+      if (line.starts_with(kCaught)) return (std::strtoull(line.c_str() + kCaught.size(), nullptr, 16) >> (signal - 1) & 1) != 0;
+    }
+    return false;
+  }
+
+  bool is_told_ = false;  // whether this system lists the children of a process
   std::filesystem::path tasks_;
   std::map<pid_t, int> numbers_;
   std::vector<pid_t> there_;
@@ -123,64 +138,131 @@ void tell_killed(int signal, const std::vector<int>& processes) {
                         who, numbers.size() > 1 ? "were" : "was", signal, ::strsignal(signal)));
 }
 
+void tell_mpirun_killed(int signal) {
+  log_error(fmt::format("mpirun, which holds the processes of the run together, was ended by signal {} ({})\n  fix: look for what did "
+                        "that; the newest checkpoint is whole",
+                        signal, ::strsignal(signal)));
+}
+
+// A process that such a signal reaches ends the run in order.
+void tell_asked(int signal) {
+  log_notice(fmt::format("signal {} ({}) to a process of the run has ended it", signal, ::strsignal(signal)));
+}
+
+bool is_wish(int signal) { return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end(); }
+
+using SteadyClock = std::chrono::steady_clock;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+
+// Hands the signals of the launcher on to its child process. The first becomes SIGUSR1, which mpirun passes on to its processes, and
+// which makes them end after their step. While they are not all up there is no step to end, and mpirun would drop it: the child is then
+// ended by SIGTERM, as it is by a further signal.
+class Wishes {
+ public:
+  template <typename IsUp>
+  void hand_on(pid_t child, const IsUp& is_up) {
+    const int times = times_asked;
+    if (times == seen_) return;
+    seen_ = times;
+    const auto now = SteadyClock::now();
+    if (first_ && now - *first_ < kOneWish) return;
+    ::kill(child, !first_ && is_up() ? SIGUSR1 : SIGTERM);
+    if (!first_) first_ = now;
+  }
+
+ private:
+  // A caller may send a signal both to the process and to its group, as `timeout` does.
+  static constexpr auto kOneWish = std::chrono::milliseconds(500);
+  int seen_ = 0;
+  std::optional<SteadyClock::time_point> first_;
+};
+
 // mpirun may wait forever for a process that was killed while starting, so mpirun is killed once it has had no processes for a while.
-int wait_for_mpirun(pid_t id) {
-  using namespace std::chrono_literals;
-  constexpr auto kAlone = 10s;
+int wait_for_mpirun(pid_t id, int processes) {
+  constexpr auto kAlone = std::chrono::seconds(10);
   Started started(id);
-  auto had_any = std::chrono::steady_clock::now();
+  Wishes wishes;
+  auto had_any = SteadyClock::now();
+  bool is_given_up = false;
   while (true) {
     int status = 0;
     const pid_t ended = ::waitpid(id, &status, WNOHANG);
     if (ended < 0 && errno != EINTR) return 1;
     if (ended == id) {
-      const int code = code_of(status);
-      if (code > 128 && asked_by == 0) tell_killed(code - 128, started.first_gone());
+      const int code = code_of(status), signal = code - 128;
+      if (signal <= 0 || signal >= NSIG || asked_by != 0) return code;
+      if (WIFSIGNALED(status) && !is_given_up) tell_mpirun_killed(signal);
+      else if (is_wish(signal)) tell_asked(signal);
+      else tell_killed(signal, started.first_gone());
       return code;
     }
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = SteadyClock::now();
     if (!started.are_gone()) had_any = now;
-    else if (now - had_any > kAlone) ::kill(id, SIGKILL);
-    std::this_thread::sleep_for(20ms);
+    else if (now - had_any > kAlone) is_given_up = ::kill(id, SIGKILL) == 0;
+    wishes.hand_on(id, [&] { return started.listen(processes); });
+    std::this_thread::sleep_for(kBetweenLooks);
   }
 }
 
 int wait_for(pid_t id) {
+  Wishes wishes;
   int status = 0;
-  while (::waitpid(id, &status, 0) != id) {
-    if (errno != EINTR) return 1;
+  while (true) {
+    const pid_t ended = ::waitpid(id, &status, WNOHANG);
+    if (ended < 0 && errno != EINTR) return 1;
+    if (ended == id) return code_of(status);
+    wishes.hand_on(id, [] { return true; });
+    std::this_thread::sleep_for(kBetweenLooks);
   }
-  return code_of(status);
 }
 
-int run_once(const Launch& of) {
+using FileClock = std::filesystem::file_time_type::clock;
+
+// Later checkpoints than the one to go on from are set aside by the first start. If it has died before that, some are still there that
+// are older than the launch, and the next start must not take them.
+bool must_set_aside(const Launch& of, FileClock::time_point launched) {
+  if (!of.from) return false;
+  std::error_code error;
+  for (const std::int64_t step : store::steps_in(of.checkpoints)) {
+    const auto written = std::filesystem::last_write_time(store::checkpoint_path(of.checkpoints, step), error);
+    if (step > *of.from && !error && written < launched) return true;
+  }
+  return false;
+}
+
+int run_once(const Launch& of, bool passes_from) {
   std::vector<std::string> words = command_line(of);
+  if (passes_from) words.insert(words.end(), {"--from", std::to_string(*of.from)});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  // Until the child process has let go of the handlers, a signal waits.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, &before);
   const pid_t id = ::fork();
+  if (id != 0) ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (id < 0) fail("no process can be started: " + system_reason());
   if (id == 0) {
     ::setpgid(0, 0);  // a terminal's Ctrl-C then reaches only the parent, which forwards it
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
     // Containers often run as root, and seldom let one process read another's memory.
     for (const char* variable : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(variable, "1", 0);
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     ::execvp(arguments.front(), arguments.data());
     ::_exit(kNotFound);
   }
-  child_process = id;
-  const int code = of.processes > 1 ? wait_for_mpirun(id) : wait_for(id);
-  child_process = 0;
-  return code;
+  return of.processes > 1 ? wait_for_mpirun(id, of.processes) : wait_for(id);
 }
 
-// Forwards signals to the child process during its lifetime.
+// Counts signals during its lifetime.
 class HandedOn {
  public:
   HandedOn() {
     asked_by = 0;
+    times_asked = 0;
     struct sigaction action {};
     action.sa_handler = on_signal;
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
@@ -199,12 +281,15 @@ class HandedOn {
 
 int launch(const Launch& of) {
   const HandedOn signals;
+  const auto launched = FileClock::now();
   for (int restarts = 0;; ++restarts) {
-    const int code = run_once(of);
+    const int code = run_once(of, restarts == 0 ? of.from.has_value() : must_set_aside(of, launched));
     if (asked_by != 0) return 128 + asked_by;
     if (code == kNotFound && of.processes > 1) refuse("mpirun is not there", "--processes", "install openmpi-bin and libopenmpi-dev");
     if (code == 0 || code == kBadRequest || restarts == of.restarts) return code;
-    log_notice(fmt::format("the run ended with code {}; it is started again from its newest checkpoint, {} of {}", code, restarts + 1,
+    const bool has_checkpoint = !store::steps_in(of.checkpoints).empty();
+    log_notice(fmt::format("the run ended with code {}; it is started again from its {}, {} of {}", code,
+                           has_checkpoint ? "newest checkpoint" : "beginning, as it has no checkpoint yet", restarts + 1,
                            counted(of.restarts, "time")));
   }
 }

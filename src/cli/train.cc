@@ -1,7 +1,10 @@
+#include <filesystem>
+
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/streams.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -10,6 +13,7 @@
 #include "session/session.h"
 #include "sharding/tolerance.h"
 #include "train/loop.h"
+#include "train/run_folder.h"
 #include "transport/processes.h"
 
 namespace moesh::cli {
@@ -18,7 +22,7 @@ namespace {
 constexpr Option kTrainOptions[] = {
     {"--audit", "", "prints at the end what the run exchanged and held beside what its plan said"},
     {"--processes", "N", "spreads the mesh's devices over N processes, which mpirun starts here; under mpirun or srun it is left out"},
-    {"--restarts", "K", "starts the run again, from its newest checkpoint, up to K times when it ends badly"},
+    {"--restarts", "K", "starts the run again, from its newest checkpoint, up to K times when it ends badly; needs enable_checkpointing"},
     {"--check-collectives", "", "of several processes: asks before each collective whether all are about to do the same"},
     {"--from", "STEP", "goes on from the run's checkpoint of that step, not from its newest; later ones are set aside"},
     {"--quiet", "", "prints only how the run ended"},
@@ -86,6 +90,7 @@ train::Printed printed_of(const Arguments& arguments) {
 }
 
 int train_here(const Arguments& arguments, const train::Company& company) {
+  const HiddenProgress hidden(!company.is_first() || arguments.has("--quiet"));
   const std::vector<std::string> words = request_with_skew(arguments);
   const std::optional<std::int64_t> from = step_to_go_on_from(arguments);
   const Request request = based(words);
@@ -141,16 +146,56 @@ int train_with_others(const Arguments& arguments, transport::Processes& processe
   return failure.code;
 }
 
-// The same command without the options that ask for processes and restarts.
+// What the launcher only looks at is told by the run itself.
+class Unheard {
+ public:
+  Unheard() { hear_notices(false); }
+  ~Unheard() { hear_notices(true); }
+  Unheard(const Unheard&) = delete;
+  Unheard& operator=(const Unheard&) = delete;
+};
+
+// The folder that all starts of a run share. If no name is given, it is made here.
+struct RunFolder {
+  std::string path;
+  bool is_made = false;
+};
+
+RunFolder shared_folder(const Arguments& arguments) {
+  const Unheard unheard;
+  const config::Settings settings = config::load(based(request_with_skew(arguments)).words).settings;
+  if (!settings.boolean("enable_checkpointing")) {
+    refuse("--restarts, with enable_checkpointing=false: no checkpoint would be there to start again from", "the command line",
+           "enable_checkpointing=true, or leave out --restarts");
+  }
+  if (settings.text("run_name").empty()) return {train::make_run_folder(settings), true};
+  return {train::named_run_folder(settings), false};
+}
+
+// The same command without the options that ask for processes and restarts, and without those that are of the first start only.
 Launch launch_of(const Arguments& arguments, std::int64_t processes, std::int64_t restarts) {
   Launch launch{static_cast<int>(processes), static_cast<int>(restarts), !arguments.has(kThreads.name), {"train"}};
   launch.words.insert(launch.words.end(), arguments.request().begin(), arguments.request().end());
+  launch.from = step_to_go_on_from(arguments);
   for (const Option& option : kTrainOptions) {
-    if (option.name == "--processes" || option.name == "--restarts" || !arguments.has(option.name)) continue;
+    if (option.name == "--processes" || option.name == "--restarts" || option.name == "--from" || !arguments.has(option.name)) continue;
     launch.words.emplace_back(option.name);
     if (!option.value.empty()) launch.words.push_back(*arguments.value(option.name));
   }
   return launch;
+}
+
+int launch_train(const Arguments& arguments, std::int64_t processes, std::int64_t restarts) {
+  Launch launch = launch_of(arguments, processes, restarts);
+  if (restarts == 0) return cli::launch(launch);
+  const RunFolder folder = shared_folder(arguments);
+  launch.checkpoints = folder.path + "/checkpoints";
+  if (!folder.is_made) return cli::launch(launch);
+  launch.words.push_back("run_name=" + std::filesystem::path(folder.path).filename().string());
+  const int code = cli::launch(launch);
+  std::error_code error;
+  std::filesystem::remove(folder.path, error);  // succeeds only if the run wrote nothing there
+  return code;
 }
 
 int run_train(const Arguments& arguments) {
@@ -160,7 +205,7 @@ int run_train(const Arguments& arguments) {
   if (is_launched && processes) refuse("--processes, in a process that mpirun or srun has started", "the command line", "leave it out");
   if (!is_launched && (processes.value_or(1) > 1 || restarts)) {
     request_alone(arguments);
-    return launch(launch_of(arguments, processes.value_or(1), restarts.value_or(0)));
+    return launch_train(arguments, processes.value_or(1), restarts.value_or(0));
   }
   const std::unique_ptr<transport::Processes> others = transport::join_launched(kJoinTimeout);
   return others == nullptr ? train_here(arguments, {}) : train_with_others(arguments, *others);

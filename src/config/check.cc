@@ -89,6 +89,13 @@ void check_schedule(const Settings& settings) {
   }
 }
 
+// The loss over no batch would be 0, better than any.
+void check_evaluation(const Settings& settings) {
+  if (settings.integer("eval_interval") <= 0 || settings.integer("eval_steps") != 0) return;
+  refuse(fmt::format("eval_interval={} asks for evaluations, and eval_steps=0 gives them no batch", settings.integer("eval_interval")),
+         settings.origin("eval_steps").where, "eval_steps=-1 for the validation set once, or a number of batches");
+}
+
 }  // namespace
 
 void check_settings(const Settings& settings) {
@@ -98,6 +105,7 @@ void check_settings(const Settings& settings) {
   check_widths(settings);
   check_routing(settings);
   check_schedule(settings);
+  check_evaluation(settings);
 }
 
 }  // namespace moesh::config

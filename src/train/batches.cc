@@ -67,14 +67,18 @@ Batches::Made Batches::make(std::int64_t step) {
 Batch Batches::at(std::int64_t step, run::Pool& pool) {
   if (!ahead_) ahead_.emplace([this](std::int64_t number) { return make(number); }, 1, kAhead);
   const std::shared_ptr<const Made> made = ahead_->at(step);
+  Batch batch = make_batch(made->rows, vocab_size_, pool);
+  if (last_step_ != step) place_before_ = std::move(place_);
+  last_step_ = step;
   place_ = made->next;
-  return make_batch(made->rows, vocab_size_, pool);
+  return batch;
 }
 
 bool Batches::begin(std::int64_t step, std::int64_t row, const std::string& place) {
   ahead_.reset();
   begin_step_ = step;
   begin_row_ = row;
+  last_step_.reset();
   place_ = place;
   return source_->begin(row, place);
 }

@@ -41,8 +41,8 @@ class Batches {
   Batch at(std::int64_t step, run::Pool& pool);
 
   std::int64_t first_row(std::int64_t step) const { return begin_row_ + (step - begin_step_) * sizes_.rows_to_load; }
-  // Where in the data the rows of the step after the last requested one begin. See data::TokenSource.
-  const std::string& place() const { return place_; }
+  // Where in the data the rows of a step begin: of the last requested one, or of the one after it. See data::TokenSource.
+  const std::string& place(std::int64_t step) const { return step == last_step_ ? place_before_ : place_; }
   // Makes `step` begin with row `row`, which is at that place in the data; later steps follow on. Returns false if the place
   // belongs to other data, which are then read from their beginning.
   bool begin(std::int64_t step, std::int64_t row, const std::string& place);
@@ -61,7 +61,8 @@ class Batches {
   config::BatchSizes sizes_;
   std::int64_t length_, vocab_size_;
   std::int64_t begin_step_ = 0, begin_row_ = 0;
-  std::string place_;
+  std::optional<std::int64_t> last_step_;  // the last requested one
+  std::string place_before_, place_;       // of its rows, and of those after them
   std::optional<data::Ahead<Made>> ahead_;  // exists from the first batch on
 };
 

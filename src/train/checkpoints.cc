@@ -27,7 +27,7 @@ std::int64_t parameters_in(const Trainer& trainer) {
 
 store::About about(const config::Settings& settings, const Trainer& trainer, const Batches& batches, std::int64_t step) {
   store::About made{MOESH_VERSION, local_time("%Y-%m-%dT%H:%M:%S%z"), step, batches.first_row(step + 1), settings.text("opt_type"),
-                    parameters_in(trainer), {}, given_settings(settings), batches.place()};
+                    parameters_in(trainer), {}, given_settings(settings), batches.place(step + 1)};
   for (const mesh::Axis& axis : trainer.plan().mesh.axes()) {
     if (axis.size() > 1) made.mesh.emplace_back(axis.name, axis.size());
   }
@@ -207,7 +207,7 @@ Start Checkpoints::start_with(const std::string& folder, Trainer& trainer, backe
   const store::HuggingFaceModel model = hugging_face_model(settings_, config::model_shape(settings_));
   const TensorsRead read = restore(targets_in(trainer, Restored::parameters), model, folder, workers);
   trainer.go_on_after(-1);
-  return {0, true,
+  return {0, true, false,
           fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder, words_of(read), seconds_since(begin))};
 }
 
@@ -230,7 +230,7 @@ Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& w
       set_aside_after(about.step);
       say_what_changed(about);
     }
-    return {next, true, candidate.words()};
+    return {next, true, source.kind == Source::Kind::own, candidate.words()};
   }
   return {};
 }

@@ -26,6 +26,16 @@ std::int64_t batches_of(const config::Settings& settings, std::int64_t rows, std
 
 }  // namespace
 
+bool is_evaluated_after(const config::Settings& settings, std::int64_t step) {
+  const std::int64_t first = settings.integer("eval_start_step"), interval = settings.integer("eval_interval");
+  return interval > 0 && step >= first && (step - first) % interval == 0;
+}
+
+bool reaches_target(const config::Settings& settings, double loss) {
+  const double target = settings.real("target_eval_loss");
+  return target > 0 && loss <= target;
+}
+
 Evaluation::Evaluation(const Subject& subject, StepProgram program, Trainer& trainer, int threads)
     : settings_(subject.settings),
       trainer_(trainer),
@@ -43,25 +53,30 @@ std::string Evaluation::describe() const {
                      with_commas(batches_), batches_ == 1 ? "" : "es", counted(rows_, "row"), source_->describe());
 }
 
-bool Evaluation::is_due(std::int64_t step) const {
-  const std::int64_t first = settings_.integer("eval_start_step"), interval = settings_.integer("eval_interval");
-  return interval > 0 && step >= first && (step - first) % interval == 0;
-}
-
 double Evaluation::result(const char* name) const {
   const run::Placed value = program_.output(name);
   return value ? backend::load_scalar(value.shards.front().view) : 0;
 }
 
-std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::function<bool()>& must_end,
+Batch Evaluation::read(std::int64_t number) {
+  return make_batch(make_rows(*source_, number * rows_, rows_, length_), vocab_size_, trainer_.pool());
+}
+
+std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::function<bool(const std::exception_ptr& failure)>& must_end,
                                            const std::function<void(std::int64_t)>& see) {
   const auto begin = Clock::now();
   EvalMetrics metrics;
   double entropy = 0, balance = 0;
   for (; metrics.batches < batches_; ++metrics.batches) {
-    if (must_end()) return std::nullopt;
+    Batch batch;
+    std::exception_ptr failure;
+    try {
+      batch = read(metrics.batches);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (must_end(failure)) return std::nullopt;
     if (see) see(metrics.batches);
-    const Batch batch = make_batch(make_rows(*source_, metrics.batches * rows_, rows_, length_), vocab_size_, trainer_.pool());
     feeding_.feed(program_, batch, step, trainer_.pool());
     program_.run();
     entropy += result(models::results::entropy_sum);
@@ -73,11 +88,6 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
   metrics.balance_loss = batches_ == 0 ? 0 : balance / static_cast<double>(batches_);
   metrics.seconds = seconds_since(begin);
   return metrics;
-}
-
-bool Evaluation::reaches_target(const EvalMetrics& metrics) const {
-  const double target = settings_.real("target_eval_loss");
-  return target > 0 && metrics.loss <= target;
 }
 
 }  // namespace moesh::train

@@ -1,6 +1,7 @@
 // The loss of a model in training on data that it is not trained on.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,11 @@ struct EvalMetrics {
   double seconds = 0;
 };
 
+// Whether eval_start_step and eval_interval ask for an evaluation after this step.
+bool is_evaluated_after(const config::Settings& settings, std::int64_t step);
+// Whether the loss of an evaluation has reached target_eval_loss.
+bool reaches_target(const config::Settings& settings, double loss);
+
 class Evaluation {
  public:
   // `program`: see evaluation_program. It uses the scratch memory of the trainer's step if that is large enough. `threads`: how
@@ -30,17 +36,15 @@ class Evaluation {
   Evaluation(const Subject& subject, StepProgram program, Trainer& trainer, int threads);
 
   std::string describe() const;  // how often it runs, and on what
-  // Whether eval_start_step and eval_interval ask for an evaluation after this step.
-  bool is_due(std::int64_t step) const;
-  // Asks before each batch whether it must end, and returns no metrics if so. `see` is told the number of batches that are done.
-  std::optional<EvalMetrics> run(std::int64_t step, const std::function<bool()>& must_end,
+  // Asks before each batch whether it must end, and returns no metrics if so. The batch is read already: `must_end` is given what
+  // went wrong with that, or null, and must then say yes. `see` is told the number of batches that are done.
+  std::optional<EvalMetrics> run(std::int64_t step, const std::function<bool(const std::exception_ptr& failure)>& must_end,
                                  const std::function<void(std::int64_t)>& see = {});
   std::int64_t batches() const { return batches_; }
-  // Whether the loss has reached target_eval_loss.
-  bool reaches_target(const EvalMetrics& metrics) const;
 
  private:
   double result(const char* name) const;
+  Batch read(std::int64_t number);
 
   const config::Settings& settings_;
   Trainer& trainer_;

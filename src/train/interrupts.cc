@@ -48,8 +48,9 @@ void on_signal(int signal) {
   }
   asked_at = now();
   const int error = errno;
-  if (redraws) tell(kEraseLine);
-  tell(answered.load());
+  const std::string_view answer = answered.load();
+  if (redraws && !answer.empty()) tell(kEraseLine);
+  tell(answer);
   errno = error;
 }
 
@@ -63,6 +64,9 @@ Interrupts::Interrupts(const char* answer) {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
+  struct sigaction ignored {};
+  ignored.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignored, &pipe_before_);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &before_[i]);
     if (kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN) continue;
@@ -72,6 +76,7 @@ Interrupts::Interrupts(const char* answer) {
 
 Interrupts::~Interrupts() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  ::sigaction(SIGPIPE, &pipe_before_, nullptr);
 }
 
 bool Interrupts::asked() const { return asked_by != 0; }

@@ -9,11 +9,13 @@ namespace moesh::train {
 
 // While it lives, the first of SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 (with which job queues warn) prints `answer` at once
 // and asks the loop to end after its step; the second ends the process. Before and afterwards the signals do what they did without
-// it. A SIGHUP that the caller ignores, as nohup does, stays ignored.
+// it. A SIGHUP that the caller ignores, as nohup does, stays ignored. A write to a pipe that nobody reads is an error meanwhile: SIGPIPE
+// would end the process without a checkpoint.
 class Interrupts {
  public:
-  // `answer`: a line that lives as long as the program.
-  explicit Interrupts(const char* answer = "moesh: ending after this step; once more ends it at once\n");
+  // `answer`: a line that lives as long as the program; empty for none.
+  static constexpr const char* kAnswer = "moesh: ending after this step; once more ends it at once\n";
+  explicit Interrupts(const char* answer = kAnswer);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
@@ -23,6 +25,7 @@ class Interrupts {
 
  private:
   std::array<struct sigaction, 4> before_;
+  struct sigaction pipe_before_;
 };
 
 }  // namespace moesh::train

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include <fmt/core.h>
 
@@ -30,6 +33,7 @@
 #include "train/notes.h"
 #include "train/report.h"
 #include "train/run_folder.h"
+#include "train/run_record.h"
 #include "train/run_words.h"
 #include "train/saved_plan.h"
 #include "train/tensorboard.h"
@@ -197,7 +201,25 @@ int code_of(const Interrupts& interrupts, const Company& company) {
   return code;
 }
 
-// Runs the steps, from the first that is to be done to the last.
+// The evaluation after the step that a run goes on after: it may have ended, or have been killed, before that was done.
+struct LastEvaluation {
+  bool is_missing = false;
+  bool has_reached_target = false;
+};
+
+LastEvaluation last_evaluation(const TrainRequest& request, const Start& start, const std::string& metrics) {
+  if (!request.evaluated || !start.goes_on || !is_evaluated_after(request.settings, start.step - 1)) return {};
+  const std::optional<double> own = request.company.is_first() ? recorded_evaluation(metrics, start.step - 1) : std::nullopt;
+  const std::string loss = request.company.first_says(own ? fmt::format("{}", *own) : "", "at the last evaluation");
+  if (loss.empty()) return {true, false};
+  return {false, reaches_target(request.settings, std::strtod(loss.c_str(), nullptr))};
+}
+
+constexpr const char* kAsked = "asked";
+constexpr const char* kFailed = "failed";
+
+// Runs the steps, from the first that is to be done to the last. A failure between two steps, such as a full disk or data that are gone,
+// ends the run with a checkpoint of what was done.
 class Loop {
  public:
   struct Parts {
@@ -213,20 +235,23 @@ class Loop {
       : request_(request),
         parts_(parts),
         tokens_(static_cast<double>(request.batch.rows_to_train * request.settings.integer("max_target_length"))),
-        flops_(size.step_flops) {}
+        flops_(size.step_flops),
+        interrupts_(request.company.is_first() ? Interrupts::kAnswer : "") {}
 
-  // Returns the part of the summary that only the steps know.
-  RunSummary run(std::int64_t first, std::int64_t steps) {
+  // Returns the part of the summary that only the steps know. `evaluates_first`: the evaluation before the first step is missing.
+  RunSummary run(std::int64_t first, std::int64_t steps, bool evaluates_first) {
     const auto begin = Clock::now();
     steps_ = steps;
     progress_.emplace("step", steps);
-    for (std::int64_t step = first; step < steps && !done_.reached_target && !is_asked_to_end(); ++step) {
-      train(step);
-      if (parts_.evaluation && parts_.evaluation->is_due(step)) evaluate(step);
+    if (evaluates_first) evaluate(first - 1);
+    for (std::int64_t step = first; step < steps && !done_.reached_target && train(step); ++step) {
+      if (parts_.evaluation && is_evaluated_after(request_.settings, step)) evaluate(step);
     }
+    must_end();  // what failed in the last step is known to all processes now
     progress_.reset();
     saved_ = parts_.checkpoints.finish(parts_.trainer, parts_.batches);
-    done_.interrupted = parts_.trainer.steps_done() < steps && !done_.reached_target;
+    if (has_failed_) end_with_failure();
+    done_.interrupted = is_asked_ && (parts_.trainer.steps_done() < steps || lacks_evaluation_) && !done_.reached_target;
     done_.seconds = seconds_since(begin);
     done_.waited_for_data = parts_.batches.waited();
     done_.lines_left_out = parts_.batches.left_out();
@@ -237,13 +262,49 @@ class Loop {
   int exit_code() const { return done_.interrupted ? code_of(interrupts_, request_.company) : 0; }
 
  private:
-  bool is_asked_to_end() const { return request_.company.any(interrupts_.asked(), "between two steps"); }
+  // Whether the run must end before its next step or batch, because a signal has asked for it or because something failed. All
+  // processes ask this at the same places, and get the same answer.
+  bool must_end() {
+    if (is_asked_ || has_failed_) return true;
+    const char* const own = failure_ ? kFailed : interrupts_.asked() ? kAsked : "";
+    for (const std::string& said : request_.company.all_say(own, "between two steps")) {
+      is_asked_ = is_asked_ || said == kAsked;
+      has_failed_ = has_failed_ || said == kFailed;
+    }
+    return is_asked_ || has_failed_;
+  }
 
-  void train(std::int64_t step) {
+  // Keeps what goes wrong, which ends the run when all processes know of it.
+  template <typename Act>
+  void attempt(const Act& act) {
+    try {
+      act();
+    } catch (...) {
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+
+  // No process ends the others while one of them still saves.
+  void end_with_failure() {
+    if (!saved_.empty()) log_notice(saved_.substr(0, saved_.size() - 1));
+    request_.company.all_say("", "after the checkpoint of a run that failed");
+    try {
+      if (failure_) std::rethrow_exception(failure_);
+    } catch (const std::system_error& error) {
+      if (error.code() != std::errc::broken_pipe) throw;
+      fail("nobody reads it any more, so the run has ended", "standard output", "send it to a file: >FILE");
+    }
+    request_.company.all_say("", "at the end of a run that failed");  // the process that failed ends this one
+  }
+
+  // False if the run must end before this step.
+  bool train(std::int64_t step) {
     const auto begin = Clock::now();
     const double for_disk = parts_.checkpoints.waited(), for_data = parts_.batches.waited();
     const double devices = static_cast<double>(request_.devices);
-    const Batch batch = batch_of(step);
+    Batch batch;
+    if (!interrupts_.asked() && !is_asked_ && !has_failed_) attempt([&] { batch = parts_.batches.at(step, parts_.trainer.pool()); });
+    if (must_end()) return false;
     std::vector<run::Span>* const spans = parts_.trace ? parts_.trace->begin_step(step) : nullptr;
     const StepMetrics metrics =
         parts_.trainer.run_step(batch, {.ends_before = parts_.checkpoints.guard(parts_.trainer), .spans = spans}).metrics;
@@ -254,36 +315,35 @@ class Loop {
     const std::string saved = parts_.checkpoints.after_step(parts_.trainer, parts_.batches);
     const StepSpeed speed{seconds_since(begin), flops_ / devices, tokens_ / devices, devices};
     const StepTime time{speed.seconds, parts_.batches.waited() - for_data, parts_.checkpoints.waited() - for_disk};
-    parts_.metrics.write(metrics, time, parts_.batches.left_out());
-    if (parts_.board) parts_.board->write(metrics, speed);
-    tell(step, fmt::format("loss {:.3f}", metrics.loss), step_words(metrics, speed) + (saved.empty() ? "" : "\n" + saved));
+    attempt([&] {
+      parts_.metrics.write(metrics, time, parts_.batches.left_out());
+      if (parts_.board) parts_.board->write(metrics, speed);
+      tell(step, fmt::format("loss {:.3f}", metrics.loss), step_words(metrics, speed) + (saved.empty() ? "" : "\n" + saved));
+    });
     if (done_.steps++ == 0) done_.first_loss = metrics.loss;
     done_.last_loss = metrics.loss;
     done_.load = metrics.load;
-  }
-
-  // If the data can no longer be read, the run ends with a checkpoint of what was done. With several processes none is saved: the
-  // others may have their data and go on to a step.
-  Batch batch_of(std::int64_t step) {
-    try {
-      return parts_.batches.at(step, parts_.trainer.pool());
-    } catch (const Error&) {
-      progress_.reset();
-      if (request_.company.count() == 1) show(request_, parts_.checkpoints.finish(parts_.trainer, parts_.batches));
-      throw;
-    }
+    return true;
   }
 
   void evaluate(std::int64_t step) {
     const auto see = [&](std::int64_t batch) {
       progress_->advance(step + 1, fmt::format("evaluating {} of {}", batch, parts_.evaluation->batches()));
     };
-    const std::optional<EvalMetrics> found = parts_.evaluation->run(step, [&] { return is_asked_to_end(); }, see);
+    const auto ends = [&](const std::exception_ptr& failure) {
+      if (failure && !failure_) failure_ = failure;
+      return must_end();
+    };
+    const std::optional<EvalMetrics> found = parts_.evaluation->run(step, ends, see);
+    lacks_evaluation_ = !found;
     if (!found) return;
-    parts_.metrics.write(*found);
-    if (parts_.board) parts_.board->write(*found);
-    tell(step, fmt::format("eval loss {:.3f}", found->loss), eval_line(*found, request_.settings));
-    done_.reached_target = parts_.evaluation->reaches_target(*found);
+    ++done_.evaluations;
+    done_.reached_target = reaches_target(request_.settings, found->loss);
+    attempt([&] {
+      parts_.metrics.write(*found);
+      if (parts_.board) parts_.board->write(*found);
+      tell(step, fmt::format("eval loss {:.3f}", found->loss), eval_line(*found, request_.settings));
+    });
   }
 
   // The reference's line, or on a terminal a line for people.
@@ -303,6 +363,9 @@ class Loop {
   double tokens_, flops_;  // per step
   const Interrupts interrupts_;
   std::optional<Progress> progress_;
+  bool is_asked_ = false, has_failed_ = false;  // a process was asked to end, or has failed
+  bool lacks_evaluation_ = false;               // the last evaluation that was due did not end
+  std::exception_ptr failure_;                  // of this process
   std::string saved_;
   RunSummary done_;
 };
@@ -358,8 +421,11 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   const Start start = checkpoints.start(trainer, batches, workers);
   if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
   show(request, start.words);
-  if (start.has_parameters && start.step >= steps) {
-    show(request, fmt::format("Nothing is left to do: steps={}. More steps go on from here.\n", steps));
+  const LastEvaluation last = last_evaluation(request, start, metrics.path());
+  if (start.has_parameters && !last.is_missing && (last.has_reached_target || start.step >= steps)) {
+    const std::string why = last.has_reached_target ? "the loss of the last evaluation has reached target_eval_loss."
+                                                    : fmt::format("steps={}. More steps go on from here.", steps);
+    if (request.printed != Printed::metrics) print_now(fmt::format("Nothing is left to do: {}\n", why));
     return 0;
   }
   std::optional<Evaluation> evaluation;
@@ -372,7 +438,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   if (company.is_first() && !folder.empty() && settings.boolean("enable_tensorboard"))
     board.emplace(folder + "/tensorboard", start.step, size.parameters, settings);
   Loop loop(request, size, {trainer, batches, checkpoints, metrics, board, evaluation, trace});
-  RunSummary run = loop.run(start.step, steps);
+  RunSummary run = loop.run(start.step, steps, last.is_missing);
   run.peak_bytes = footprint.process;
   run.planned_in_regions = in_regions;
   if (request.printed != Printed::metrics)

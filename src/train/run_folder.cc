@@ -54,12 +54,13 @@ Path make_new(const Path& base, const std::string& name) {
 
 }  // namespace
 
+std::string named_run_folder(const config::Settings& settings) { return (base_folder(settings) / given_name(settings)).string(); }
+
 std::string make_run_folder(const config::Settings& settings) {
-  const Path base = base_folder(settings);
-  if (settings.text("run_name").empty()) return make_new(base, name_of_date(settings)).string();
-  const Path folder = base / given_name(settings);
+  if (settings.text("run_name").empty()) return make_new(base_folder(settings), name_of_date(settings)).string();
+  const std::string folder = named_run_folder(settings);
   make_folder(folder, kFolderFix);
-  return folder.string();
+  return folder;
 }
 
 }  // namespace moesh::train

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -162,6 +163,21 @@ RunRecord read_run(const std::string& path) {
   if (unreadable > 0)
     log_notice(fmt::format("{}: {} cannot be read and {} left out", run.path, counted(unreadable, "line"), unreadable == 1 ? "is" : "are"));
   return run;
+}
+
+std::optional<double> recorded_evaluation(const std::string& path, std::int64_t step) {
+  constexpr std::string_view kStep = R"({"step": )", kEvaluation = R"({"eval_step": )";
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  std::optional<double> loss;
+  FileLines lines(path, kWhat, kNameARun);
+  for (FileLines::Line line; lines.next(line);) {
+    if (line.text.starts_with(kStep) && std::strtoll(line.text.c_str() + kStep.size(), nullptr, 10) <= step) loss.reset();
+    if (!line.has_end || !line.text.starts_with(kEvaluation)) continue;
+    RunRecord of_line;
+    if (is_added(of_line, line) && of_line.evals.back().step == step) loss = of_line.evals.back().loss;
+  }
+  return loss;
 }
 
 ExpertHistory expert_history(const RunRecord& run, std::size_t most_layers, std::size_t most_stretches) {

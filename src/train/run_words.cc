@@ -110,7 +110,11 @@ std::string eval_line(const EvalMetrics& m, const config::Settings& settings) {
 
 std::string summary_words(const RunSummary& run) {
   const std::string ended = run.interrupted ? "interrupted: " : run.reached_target ? "target_eval_loss is reached: " : "";
-  if (run.steps == 0) return ended + "no step was made" + (run.interrupted ? ".\n" : ", as steps=0 asks.\n");
+  if (run.steps == 0) {
+    const bool is_asked_for = !run.interrupted && run.evaluations == 0;
+    return ended + (run.evaluations > 0 ? "the evaluation that was missing is done; " : "") + "no step was made" +
+           (is_asked_for ? ", as steps=0 asks.\n" : ".\n");
+  }
   std::string words = fmt::format("{}{} in {}, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n", ended,
                                   counted(run.steps, "step"), human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss,
                                   run.last_loss, human_bytes(run.peak_bytes));

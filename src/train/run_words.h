@@ -35,6 +35,7 @@ struct RunSummary {
   std::int64_t steps = 0;
   bool interrupted = false;
   bool reached_target = false;  // an evaluation reached target_eval_loss
+  std::int64_t evaluations = 0;
   double seconds = 0;
   double waited_for_data = 0;  // the part of `seconds` that steps waited
   std::int64_t lines_left_out = 0;  // lines of the data that could not be read

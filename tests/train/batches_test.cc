@@ -120,7 +120,7 @@ TEST(BatchSlow, RowsFollowEachOtherWhereverARunStopsAndGoesOn) {
     Batches before(settings, {8, 8, 8}, 50'000, 2);
     std::vector<Tokens> pieces = rows(before, 0, 15);
     Batches after(settings, {20, 20, 20}, 50'000, 1);
-    EXPECT_TRUE(after.begin(15, before.first_row(15), before.place())) << data;
+    EXPECT_TRUE(after.begin(15, before.first_row(15), before.place(15))) << data;
     for (const Tokens& row : rows(after, 15, 10)) pieces.push_back(row);
     EXPECT_EQ(pieces, whole) << data;
   }

@@ -1,6 +1,7 @@
 // The loss on data that is not trained on: its value, when it is computed, and its effect on a run.
 #include "train/evaluation.h"
 
+#include <csignal>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -8,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/outcome.h"
+#include "tests/process.h"
 #include "tests/train/train_support.h"
 #include "tests/train/trainer_support.h"
+#include "train/run_record.h"
 
 namespace moesh::train {
 namespace {
@@ -25,7 +28,7 @@ class Evaluating {
         evaluation_(subject(), evaluation_program(subject()), training_.trainer, 2) {}
 
   EvalMetrics run(std::int64_t step = 0) {
-    return evaluation_.run(step, [] { return false; }).value();
+    return evaluation_.run(step, [](const std::exception_ptr&) { return false; }).value();
   }
   Evaluation& evaluation() { return evaluation_; }
   test::Training& training() { return training_; }
@@ -91,10 +94,10 @@ TEST(EvaluationSlow, LeavesTrainingAsItIs) {
 }
 
 TEST(Evaluation, IsDueAtItsInterval) {
-  const Evaluating of(test::kTinyModel + "eval_interval=3 eval_start_step=2 eval_steps=1 ");
+  const config::Settings settings = config::load(test::words_of("eval_interval=3 eval_start_step=2")).settings;
   std::vector<std::int64_t> due;
   for (std::int64_t step = 0; step < 10; ++step) {
-    if (const_cast<Evaluating&>(of).evaluation().is_due(step)) due.push_back(step);
+    if (is_evaluated_after(settings, step)) due.push_back(step);
   }
   EXPECT_EQ(due, (std::vector<std::int64_t>{2, 5, 8}));
 }
@@ -102,7 +105,7 @@ TEST(Evaluation, IsDueAtItsInterval) {
 TEST(Evaluation, EndsBetweenItsBatchesWhereItMust) {
   Evaluating of(test::kTinyModel + "eval_interval=1 eval_steps=5 ");
   int asked = 0;
-  EXPECT_FALSE(of.evaluation().run(0, [&] { return ++asked == 3; }).has_value());
+  EXPECT_FALSE(of.evaluation().run(0, [&](const std::exception_ptr&) { return ++asked == 3; }).has_value());
   EXPECT_EQ(asked, 3);
 }
 
@@ -135,6 +138,72 @@ TEST(Evaluation, EndsTrainingThatHasReachedItsTarget) {
   const cli::Outcome done = cli::outcome(kRun + "steps=9 target_eval_loss=1000 metrics_file=/dev/null");
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("target_eval_loss is reached: 1 step in "));
+}
+
+TEST(Evaluation, OfNoBatchIsRefused) {
+  EXPECT_THAT(cli::outcome("train " + test::kTinyModel + "eval_interval=3 eval_steps=0").err,
+              HasSubstr("eval_interval=3 asks for evaluations, and eval_steps=0 gives them no batch"));
+  EXPECT_EQ(cli::outcome("train " + test::kTinyModel + "steps=1 eval_steps=0 metrics_file=/dev/null").code, 0);
+}
+
+// A run in a folder of its own, whose checkpoints are kept.
+struct KeptEvaluations {
+  test::TemporaryFolder folder;
+  std::string words = kRun + "enable_checkpointing=true eval_interval=2 base_output_directory=" + folder.path() + " ";
+
+  // Asked to end in the midst of an evaluation that has no end, after step 2.
+  int interrupted(const std::string& more) const {
+    test::Process process(words + "eval_start_step=2 eval_steps=1000000000 " + more, folder.path());
+    EXPECT_TRUE(test::wait_until([&] { return process.out().find("completed step: 2") != std::string::npos; })) << process.err();
+    process.send(SIGTERM);
+    return process.wait();
+  }
+  std::vector<std::int64_t> evaluated() const {
+    std::vector<std::int64_t> steps;
+    for (const auto& line : test::metrics_in(folder.path() + "/r/metrics.jsonl")) {
+      if (line.contains("eval_step")) steps.push_back(line["eval_step"]);
+    }
+    return steps;
+  }
+};
+
+TEST(Evaluation, ThatASignalCutOffIsDoneWhenTheRunGoesOn) {
+  const KeptEvaluations last;
+  EXPECT_EQ(last.interrupted("steps=3"), 143);
+  EXPECT_TRUE(last.evaluated().empty());
+  const cli::Outcome again = cli::outcome(last.words + "steps=3");
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("\nCompleted eval after train step 2, "));
+  EXPECT_THAT(again.out, HasSubstr("\nthe evaluation that was missing is done; no step was made.\n"));
+  EXPECT_EQ(cli::outcome(last.words + "steps=3 --quiet").out, "Nothing is left to do: steps=3. More steps go on from here.\n");
+  EXPECT_EQ(last.evaluated(), (std::vector<std::int64_t>{2}));
+  const KeptEvaluations between;
+  EXPECT_EQ(between.interrupted("steps=6"), 143);
+  EXPECT_EQ(cli::outcome(between.words + "steps=6").code, 0);
+  EXPECT_EQ(between.evaluated(), (std::vector<std::int64_t>{2, 4}));
+}
+
+TEST(Evaluation, ThatReachedTheTargetEndsTheRunForGood) {
+  const KeptEvaluations run;
+  EXPECT_THAT(cli::outcome(run.words + "steps=9 target_eval_loss=1000").out, HasSubstr("target_eval_loss is reached: 1 step in "));
+  EXPECT_EQ(cli::outcome(run.words + "steps=9 target_eval_loss=1000 --quiet").out,
+            "Nothing is left to do: the loss of the last evaluation has reached target_eval_loss.\n");
+  EXPECT_THAT(cli::outcome(run.words + "steps=3 target_eval_loss=0.001").out, HasSubstr("\n2 steps in "));
+}
+
+TEST(Evaluation, IsForgottenWhenItsStepIsDoneAgain) {
+  const test::TemporaryFolder folder;
+  const auto recorded = [&](const std::string& lines) {
+    return recorded_evaluation(folder.write("m.jsonl", "{\"run\": {}}\n" + lines), 4);
+  };
+  const std::string evaluation = "{\"eval_step\": 4, \"eval/avg_loss\": 2.5}\n";
+  EXPECT_EQ(recorded(evaluation), 2.5);
+  EXPECT_EQ(recorded(evaluation + "{\"step\": 5, \"loss\": 1}\n"), 2.5);
+  EXPECT_FALSE(recorded(evaluation + "{\"step\": 4, \"loss\": 1}\n"));
+  EXPECT_FALSE(recorded(evaluation + "{\"step\": 3, \"loss\": 1}\n"));
+  EXPECT_FALSE(recorded("{\"eval_step\": 2, \"eval/avg_loss\": 2.5}\n"));
+  EXPECT_FALSE(recorded("{\"eval_step\": 4, \"eval/avg_lo"));
+  EXPECT_FALSE(recorded_evaluation("/dev/null", 4));
 }
 
 }  // namespace

@@ -249,8 +249,9 @@ TEST_F(Together, ProcessesNeedMpi) {
 }
 
 TEST(Processes, AreStartedByMpirun) {
-  const test::Variable path("PATH", "/nowhere");
-  EXPECT_THAT(test::outcome_of({"train", "--processes", "2"}).err, HasSubstr("mpirun is not there"));
+  const TemporaryFolder folder;
+  EXPECT_EQ(test::shell(fmt::format("PATH=/nowhere {} train --processes 2 2>{}/err", test::binary(), folder.path())), 2);
+  EXPECT_THAT(test::read_text(folder.path() + "/err"), HasSubstr("mpirun is not there"));
 }
 
 TEST(Processes, AreNotStartedByThoseThatWereStarted) {

@@ -1,4 +1,5 @@
 // Processes that MPI has started, and an endpoint that sends through MPI.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -19,6 +20,7 @@ namespace {
 // Messages are sent in units of kUnit bytes, so that the number of units fits into MPI's int.
 constexpr std::int64_t kUnit = 64;
 enum Tag : int { kData = 1, kWords = 2, kEnd = 3 };
+constexpr double kLongestPause = 1;  // seconds; of a longer time between two looks, this process itself was stopped
 constexpr double kToldBy = 10;  // seconds that the first process has to report why the run ends
 
 struct Header {
@@ -162,14 +164,18 @@ class Mpi final : public Processes, public Endpoint {
     throw EndedByOther(static_cast<int>(code.value_or(1)), text.substr(colon + 1));
   }
 
-  // Waits until it is so, unless another process ends the run, or `other` does not answer in time.
+  // Waits until it is so, unless another process ends the run, or `other` does not answer in time. While a whole job is stopped,
+  // nobody can answer: such a pause counts as a short one.
   template <typename Waits>
   void wait_until(int other, const auto& is_so, const Waits& waits) {
-    const auto begin = Clock::now();
+    auto last = Clock::now();
+    double waited = 0;
     for (std::int64_t tries = 1; !is_so(); ++tries) {
       if (tries % 64 != 0) continue;
       look_for_end();
-      const double waited = seconds_since(begin);
+      const auto now = Clock::now();
+      waited += std::min(kLongestPause, std::chrono::duration<double>(now - last).count());
+      last = now;
       if (waited > timeout_) {
         fail(fmt::format("process {} has sent nothing for {:.0f} s, process {} waits {}", other, waited, self_, waits()),
              "the processes of the run",
