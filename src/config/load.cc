@@ -114,7 +114,7 @@ class InheritingReader {
  private:
   void read(const std::string& path, int depth, Assignments& into) {
     if (depth > 16) refuse("base_config leads through more than 16 files", path, "break the circle");
-    if (is_base_file(path)) return;
+    if (source_ == Source::file && is_base_file(path)) return;
     const YamlNode root = read_own_or_builtin(path);
     if (const YamlNode* base = root.find(kBaseKey)) read_base(*base, path, depth, into);
     for (Assignment& assignment : assignments_of(root, source_)) into.push_back(std::move(assignment));
