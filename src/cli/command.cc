@@ -15,6 +15,7 @@
 #include "cli/failure.h"
 #include "cli/foreign.h"
 #include "config/schema.h"
+#include "config/yaml.h"
 
 namespace moesh::cli {
 namespace {
@@ -122,7 +123,7 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
       if (taking_rest == nullptr) all_words_.push_back(word);
       if (taking_rest != nullptr) {
         given_.push_back({taking_rest->name, word});
-      } else if (word.find('=') != std::string::npos || word.ends_with(".yml") || word.ends_with(".yaml")) {
+      } else if (word.find('=') != std::string::npos || config::is_yaml_path(word)) {
         request_.push_back(word);
       } else {
         words_.push_back(word);

@@ -273,11 +273,9 @@ Assignments read_hugging_face(const std::string& path) {
   return all;
 }
 
-bool is_yaml_name(const std::string& name) { return name.ends_with(".yml") || name.ends_with(".yaml"); }
-
 // A model's name may be that of a preset, or the path of a YAML file or of a Hugging Face folder.
 Assignments preset_of(const std::string& name, const std::string& where, std::vector<std::string>& notices) {
-  if (is_yaml_name(name)) return last_of_each(InheritingReader(Source::preset, notices).read(name));
+  if (is_yaml_path(name)) return last_of_each(InheritingReader(Source::preset, notices).read(name));
   if (is_hugging_face(name)) return read_hugging_face(name);
   return assignments_of(parse_builtin(model_file(name, where)), Source::preset);
 }
@@ -335,7 +333,7 @@ void note_replaced_by_preset(const Settings& settings, const Assignments& preset
 // folder.
 void name_by_whole_path(Settings& settings) {
   const std::string& name = settings.text("model_name");
-  if (name == "default" || is_yaml_name(name) || !is_hugging_face(name)) return;
+  if (name == "default" || is_yaml_path(name) || !is_hugging_face(name)) return;
   settings.set("model_name", std::filesystem::absolute(name).lexically_normal().string(), settings.origin("model_name"));
 }
 
@@ -350,7 +348,7 @@ void check_environment(const Assignments& environment, const Assignments& overri
 Assignments read_rule_set(const std::string& name, const std::string& where, std::vector<std::string>& notices) {
   const std::string path = "rules/" + name + ".yml";
   if (find_builtin(path) != nullptr) return assignments_of(parse_builtin(path), Source::rule_set);
-  if (name.find('/') != std::string::npos || is_yaml_name(name) || is_file(name))
+  if (name.find('/') != std::string::npos || is_yaml_path(name) || is_file(name))
     return last_of_each(InheritingReader(Source::rule_set, notices).read(name));
   const std::vector<std::string> names = builtin_names("rules");
   const std::vector<std::string> close = nearest(name, names, 1);

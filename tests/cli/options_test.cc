@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
