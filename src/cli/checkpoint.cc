@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include <fmt/core.h>
@@ -23,8 +24,8 @@ namespace {
 constexpr Option kCheckpointOptions[] = {
     {"--filter", "TEXT", "show: only tensors whose name has this text"},
     {"--keep", "N", "rm: how many of the newest stay"},
-    {"--json", "", "the same as JSON"},
-    kThreads,
+    {"--json", "", "ls, show and diff: the same as JSON"},
+    {"--threads", "N", "check and diff: reads with N threads, not with one for each core that this process may keep busy"},
 };
 
 constexpr std::string_view kCheckpointExamples[] = {
@@ -34,8 +35,6 @@ constexpr std::string_view kCheckpointExamples[] = {
     "checkpoint diff moesh_output/kept/checkpoints/0 moesh_output/kept/checkpoints/3",
     "checkpoint rm moesh_output/kept --keep 2",
 };
-
-constexpr const char* kActs = "ls, show, check, diff or rm was expected";
 
 std::string mesh_words(const store::About& about) {
   std::vector<std::string> axes;
@@ -253,14 +252,29 @@ int remove(const Arguments& arguments) {
   return 0;
 }
 
+struct Act {
+  std::string_view name;
+  int (*run)(const Arguments&);
+  std::string_view options;  // those that it takes, separated by blanks
+};
+
+constexpr Act kActs[] = {
+    {"ls", list, "--json"}, {"show", show, "--filter --json"}, {"check", check, "--threads"}, {"diff", diff, "--json --threads"},
+    {"rm", remove, "--keep"}};
+
 int run_checkpoint(const Arguments& arguments) {
-  const std::string act = arguments.words().empty() ? "" : arguments.words().front();
-  if (act == "ls") return list(arguments);
-  if (act == "show") return show(arguments);
-  if (act == "check") return check(arguments);
-  if (act == "diff") return diff(arguments);
-  if (act == "rm") return remove(arguments);
-  refuse(fmt::format("'{}': {}", shorten(act, 40), kActs), "the command line", "moesh checkpoint ls RUN");
+  const std::string asked = arguments.words().empty() ? "" : arguments.words().front();
+  const auto act = std::find_if(std::begin(kActs), std::end(kActs), [&](const Act& one) { return one.name == asked; });
+  if (act == std::end(kActs))
+    refuse(fmt::format("'{}': ls, show, check, diff or rm was expected", shorten(asked, 40)), "the command line",
+           "moesh checkpoint ls RUN");
+  const std::vector<std::string> taken = split(act->options, ' ');
+  for (const Option& option : kCheckpointOptions) {
+    if (!arguments.has(option.name) || std::find(taken.begin(), taken.end(), option.name) != taken.end()) continue;
+    refuse(fmt::format("{} has no effect on `checkpoint {}`, which takes {}", option.name, asked, join(taken, " and ")), "the command line",
+           "leave it out");
+  }
+  return act->run(arguments);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cli/failure.h"
 #include "cli/foreign.h"
 #include "config/schema.h"
+#include "config/yaml.h"
 
 namespace moesh::cli {
 namespace {
@@ -72,6 +73,13 @@ const Command& known_command(const std::string& name) {
          close.empty() ? "`moesh --help` lists the commands" : "moesh " + close.front());
 }
 
+[[noreturn]] void refuse_missing(const Option& option) {
+  refuse(fmt::format("{} takes {}, which is missing", option.name, option.value), "the command line");
+}
+
+// Whether a second value of the option would be ignored.
+bool takes_one_value(const Option& option) { return !option.value.empty() && !option.value.ends_with("...") && !option.repeats; }
+
 constexpr std::string_view kNoMoreOptions = "--";  // words after it are not options, whatever they begin with
 
 bool asks_for_help(const std::string& word) { return word == "--help" || word == "-h"; }
@@ -98,19 +106,24 @@ int run_checked(const std::vector<std::string>& words) {
 
 Arguments::Arguments(std::span<const Option> options, const std::vector<std::string>& words) {
   const Option* taking_rest = nullptr;
+  std::size_t taken_before = 0;  // how many values there were before that option
+  const auto end_rest = [&] {
+    if (taking_rest != nullptr && given_.size() == taken_before) refuse_missing(*taking_rest);
+    taking_rest = nullptr;
+  };
   bool are_words = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (!are_words && word == kNoMoreOptions) {
       are_words = true;
-      taking_rest = nullptr;
+      end_rest();
       continue;
     }
     if (are_words || !word.starts_with('-') || word.size() == 1) {
       if (taking_rest == nullptr) all_words_.push_back(word);
       if (taking_rest != nullptr) {
         given_.push_back({taking_rest->name, word});
-      } else if (word.find('=') != std::string::npos || word.ends_with(".yml") || word.ends_with(".yaml")) {
+      } else if (word.find('=') != std::string::npos || config::is_yaml_path(word)) {
         request_.push_back(word);
       } else {
         words_.push_back(word);
@@ -121,21 +134,27 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
     const std::vector<std::string> from = values(kFrom.name);
     if (!from.empty() && is_unquoted(from.back()) && find_option(options, word.substr(0, equals)) == nullptr) refuse_unquoted();
     const Option& option = known_option(options, word, i + 1 < words.size() ? words[i + 1] : "");
-    taking_rest = nullptr;
+    end_rest();
+    if (has(option.name) && takes_one_value(option)) {
+      refuse(fmt::format("{} more than once", option.name), "the command line", "give it once");
+    }
     const auto count = static_cast<std::size_t>(1 + std::count(option.value.begin(), option.value.end(), ' '));
     if (option.value.empty()) {
       if (equals != std::string::npos) refuse(fmt::format("{} takes no value", option.name), "the command line");
       given_.push_back({option.name, ""});
-    } else if (equals != std::string::npos && count == 1) {
-      given_.push_back({option.name, word.substr(equals + 1)});
     } else if (option.value.ends_with("...")) {
       taking_rest = &option;
+      taken_before = given_.size();
+      if (equals != std::string::npos) given_.push_back({option.name, word.substr(equals + 1)});
+    } else if (equals != std::string::npos && count == 1) {
+      given_.push_back({option.name, word.substr(equals + 1)});
     } else if (equals == std::string::npos && i + count < words.size()) {
       for (std::size_t taken = 0; taken < count; ++taken) given_.push_back({option.name, words[++i]});
     } else {
-      refuse(fmt::format("{} takes {}, which is missing", option.name, option.value), "the command line");
+      refuse_missing(option);
     }
   }
+  end_rest();
 }
 
 void Arguments::put_before(std::vector<std::string> keys) { request_.insert(request_.begin(), keys.begin(), keys.end()); }

@@ -16,6 +16,7 @@ struct Option {
   // words up to the next option ("KEY=VALUE...").
   std::string_view value;
   std::string_view help;
+  bool repeats = false;  // whether it may be given several times; an option that takes all words up to the next one always may
 };
 
 // The words of a command line after the command's name.

@@ -31,7 +31,7 @@ constexpr Option kDecodeOptions[] = {
     {"--file", "FILE", "takes prompts from JSON Lines, each {\"prompt\": TEXT} with, if it is to, max_tokens, seed and stop"},
     {"--max-tokens", "N", "tokens that follow a prompt at most (default 128)"},
     {"--batch", "N", "texts that go on at a time (default: as many as there are, up to 8)"},
-    {"--stop", "TEXT", "ends a text before this; may be given several times"},
+    {"--stop", "TEXT", "ends a text before this; may be given several times", true},
     {"--ignore-end", "", "goes on where the model ends a text"},
     {"--json", "", "a JSON object a text, in the order of the prompts"},
     kThreads,

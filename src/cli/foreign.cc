@@ -27,7 +27,6 @@ Imported imported(const Arguments& arguments) {
     own = config::joined(std::move(own), all.keys);
   }
   if (from.empty()) return all;
-  if (from.size() > 2) refuse("--from more than once", "the command line", "give one command");
   if (is_unquoted(from[1])) refuse_unquoted();
   Imported made = foreign::from_program(from[0], from[1], own);
   all.keys = config::joined(std::move(all.keys), made.keys);

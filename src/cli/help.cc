@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/core.h>
 
@@ -48,7 +49,7 @@ std::string needs_words(const config::Key& key) {
   return join(words, "; ");
 }
 
-int show_key(const config::Key& key) {
+void show_key(const config::Key& key) {
   fmt::print("{}\n  {}\n  type:    {}\n  default: {}\n", key.name, key.help, name_of(key.kind),
              key.initial.empty() ? "''" : key.initial);
   if (key.kind == config::Kind::choice) {
@@ -58,10 +59,9 @@ int show_key(const config::Key& key) {
   }
   fmt::print("  status:  {}\n", status_words(key));
   if (const std::string needed = needs_words(key); !needed.empty()) fmt::print("  only with: {}\n", needed);
-  return 0;
 }
 
-int show_keys() {
+void show_keys() {
   for (const config::Topic& topic : config::topics()) {
     fmt::print("{}\n", topic.title);
     Table table({{"  key"}, {"default", false, Room::cut}, {"status"}, {"", false, Room::wrap}});
@@ -71,7 +71,6 @@ int show_keys() {
     }
     fmt::print("{}\n", table.text(terminal_width()));
   }
-  return 0;
 }
 
 void print_list(const Table& table, std::string_view use) {
@@ -89,11 +88,10 @@ std::string about(const std::string& path) {
   return words;
 }
 
-int show_rules() {
+void show_rules() {
   Table table({{""}, {"", false, Room::wrap}});
   for (const std::string& name : config::builtin_names("rules")) table.add({"  " + name, about("rules/" + name + ".yml")});
   print_list(table, "custom_mesh_and_rule=NAME, or the path of a YAML file of your own");
-  return 0;
 }
 
 std::string expert_words(const config::ModelShape& shape) {
@@ -102,7 +100,7 @@ std::string expert_words(const config::ModelShape& shape) {
   return fmt::format("{} of {}{}", shape.moe.experts_per_token, shape.moe.experts, shared);
 }
 
-int show_models() {
+void show_models() {
   Table table({{"  model"}, {"parameters", true}, {"active", true}, {"layers", true}, {"experts a token"},
                {"family", false, Room::none, 1}});
   for (const std::string& name : config::builtin_names("models")) {
@@ -112,7 +110,6 @@ int show_models() {
                std::to_string(session.shape.layers), expert_words(session.shape), session.loaded.settings.text("decoder_block")});
   }
   print_list(table, "model_name=NAME, or the path of a YAML file of your own");
-  return 0;
 }
 
 std::string flops_words(const std::optional<double>& flops) { return flops ? fmt::format("{:.5g}", *flops / 1e12) : "-"; }
@@ -125,7 +122,7 @@ std::int64_t most_devices(const mesh::Chip& chip) {
   return most;
 }
 
-int show_hardware() {
+void show_hardware() {
   Table table({{"  name"}, {"memory", true}, {"GB/s", true}, {"TFLOP/s", true}, {"links and their GB/s", false, Room::wrap},
                {"devices", true}, {"a node", true, Room::none, 1}, {"", false, Room::none, 2}});
   for (const std::string& name : mesh::hardware_names()) {
@@ -141,7 +138,37 @@ int show_hardware() {
              "All figures are those of one device: its memory and the speed of it, products in bfloat16, what leaves it in one direction; "
              "and the most devices that are planned for. compile_topology=NAME-SIZE, e.g. v6e-8, h100-16, cpu-8; or the path of a YAML "
              "file like configs/hardware/*.yml");
-  return 0;
+}
+
+const Command* command_named(const std::string& topic) {
+  const auto found = std::find_if(commands().begin(), commands().end(), [&](const Command* command) { return command->name == topic; });
+  return found == commands().end() ? nullptr : *found;
+}
+
+struct ListOfAll {
+  std::string_view topic;
+  void (*show)();
+};
+
+constexpr ListOfAll kLists[] = {{"keys", show_keys}, {"models", show_models}, {"rules", show_rules}, {"hardware", show_hardware}};
+
+const ListOfAll* list_of(const std::string& topic) {
+  const auto found = std::find_if(std::begin(kLists), std::end(kLists), [&](const ListOfAll& one) { return one.topic == topic; });
+  return found == std::end(kLists) ? nullptr : found;
+}
+
+bool is_topic(const std::string& topic) {
+  return list_of(topic) != nullptr || config::find_key(topic) != nullptr || command_named(topic) != nullptr;
+}
+
+void show_topic(const std::string& topic) {
+  if (const ListOfAll* all = list_of(topic)) {
+    all->show();
+  } else if (const config::Key* key = config::find_key(topic)) {
+    show_key(*key);
+  } else {
+    print_help(help_text(*command_named(topic)));
+  }
 }
 
 [[noreturn]] void refuse_topic(const std::string& topic) {
@@ -151,31 +178,25 @@ int show_hardware() {
 }
 
 int run_help(const Arguments& arguments) {
-  if (arguments.words().empty()) {
-    print_help(help_text());
-    return 0;
+  const std::vector<std::string>& topics = arguments.all_words();
+  if (topics.empty()) print_help(help_text());
+  for (const std::string& topic : topics) {
+    if (!is_topic(topic)) refuse_topic(topic);
   }
-  const std::string& topic = arguments.words().front();
-  if (topic == "keys") return show_keys();
-  if (topic == "models") return show_models();
-  if (topic == "rules") return show_rules();
-  if (topic == "hardware") return show_hardware();
-  if (const config::Key* key = config::find_key(topic)) return show_key(*key);
-  for (const Command* command : commands()) {
-    if (command->name != topic) continue;
-    print_help(help_text(*command));
-    return 0;
+  for (const std::string& topic : topics) {
+    if (&topic != &topics.front()) fmt::print("\n");
+    show_topic(topic);
   }
-  refuse_topic(topic);
+  return 0;
 }
 
 }  // namespace
 
 const Command kHelp{
     "help",
-    "[KEY | COMMAND | keys | models | rules | hardware]",
+    "[KEY | COMMAND | keys | models | rules | hardware]...",
     "what a key means, its type, default and range; lists of keys, models, rule sets and hardware",
-    "Tells about one configuration key or command, or lists what there is.",
+    "Tells about configuration keys and commands, or lists what there is.",
     {},
     kHelpExamples,
     run_help};

@@ -87,6 +87,10 @@ YamlNode read_own_or_builtin(const std::string& path) {
   return stands_for_builtin(path) ? parse_builtin(path.substr(kFolder.size())) : read_yaml(path);
 }
 
+bool has_file_name(const std::string& path, const std::string& name) { return path == name || path.ends_with("/" + name); }
+
+std::string builtin_base_instead(const std::string& path) { return path + " is not there; the built-in base.yml is used"; }
+
 // A copy of the built-in base file holds no settings of the user's own.
 bool is_base_file(const std::string& path) {
   const std::string_view base = find_builtin("base.yml")->text;
@@ -96,23 +100,38 @@ bool is_base_file(const std::string& path) {
   return std::string{std::istreambuf_iterator<char>(file), {}} == base;
 }
 
-// The settings of a file and of the files that it inherits through base_config, ancestors first.
-void read_with_bases(const std::string& path, int depth, Assignments& into) {
-  if (depth > 16) refuse("base_config leads through more than 16 files", path, "break the circle");
-  if (is_base_file(path)) return;
-  const YamlNode root = read_own_or_builtin(path);
-  if (const YamlNode* base = root.find(kBaseKey)) {
-    const std::string name = yaml_text(*base, kBaseKey);
-    const std::string beside = name.starts_with('/') ? name : folder_of(path) + name;
-    if (is_file(beside)) {
-      read_with_bases(beside, depth + 1, into);
-    } else if (!name.ends_with("base.yml")) {
-      refuse(fmt::format("base_config '{}' is not there", shorten(name, 80)), base->where,
-             "name a file beside this one");
-    }
+// Reads the settings of a file and of the files that it inherits through base_config, ancestors first.
+class InheritingReader {
+ public:
+  InheritingReader(Source source, std::vector<std::string>& notices) : source_(source), notices_(notices) {}
+
+  Assignments read(const std::string& path) {
+    Assignments all;
+    read(path, 0, all);
+    return all;
   }
-  for (Assignment& assignment : assignments_of(root, Source::file)) into.push_back(std::move(assignment));
-}
+
+ private:
+  void read(const std::string& path, int depth, Assignments& into) {
+    if (depth > 16) refuse("base_config leads through more than 16 files", path, "break the circle");
+    if (source_ == Source::file && is_base_file(path)) return;
+    const YamlNode root = read_own_or_builtin(path);
+    if (const YamlNode* base = root.find(kBaseKey)) read_base(*base, path, depth, into);
+    for (Assignment& assignment : assignments_of(root, source_)) into.push_back(std::move(assignment));
+  }
+
+  void read_base(const YamlNode& base, const std::string& path, int depth, Assignments& into) {
+    const std::string name = yaml_text(base, kBaseKey);
+    const std::string beside = name.starts_with('/') ? name : folder_of(path) + name;
+    if (is_file(beside)) return read(beside, depth + 1, into);
+    if (!has_file_name(name, "base.yml"))
+      refuse(fmt::format("base_config '{}' is not there", shorten(name, 80)), base.where, "name a file beside this one");
+    notices_.push_back(builtin_base_instead(beside));
+  }
+
+  Source source_;
+  std::vector<std::string>& notices_;
+};
 
 struct CommandLine {
   std::optional<std::string> file;
@@ -151,6 +170,7 @@ bool has_variables() {
 Assignments read_environment() {
   Assignments all;
   if (!has_variables()) return all;
+  if (std::getenv("M_BASE_CONFIG") != nullptr) refuse("base_config belongs in a file", "M_BASE_CONFIG", "unset it, and name FILE.yml");
   for (const Topic& topic : topics()) {
     for (const Key& key : topic.keys) {
       std::string name(kVariables);
@@ -164,15 +184,11 @@ Assignments read_environment() {
 }
 
 Assignments read_file(const std::string& path, std::vector<std::string>& notices) {
-  Assignments all;
-  if (is_file(path) || stands_for_builtin(path)) {
-    read_with_bases(path, 0, all);
-  } else if (path.ends_with("configs/base.yml") || path == "base.yml") {
-    notices.push_back(path + " is not there; the built-in base.yml is used");
-  } else {
+  if (is_file(path) || stands_for_builtin(path)) return InheritingReader(Source::file, notices).read(path);
+  if (!has_file_name(path, "configs/base.yml") && path != "base.yml")
     refuse("no such file", path, "name a YAML file, or leave it out to use the built-in defaults");
-  }
-  return all;
+  notices.push_back(builtin_base_instead(path));
+  return {};
 }
 
 const Assignment* last_of(const Assignments& all, std::string_view name) {
@@ -180,7 +196,16 @@ const Assignment* last_of(const Assignments& all, std::string_view name) {
   return found == all.rend() ? nullptr : &*found;
 }
 
-// Rules of `added` replace all rules for their labels and go last. With override_logical_axis_rules the whole list is replaced instead.
+// The last assignment of each key. Those before it come from files that a file inherits.
+Assignments last_of_each(const Assignments& all) {
+  Assignments last;
+  for (const Assignment& assignment : all) {
+    if (last_of(all, assignment.key->name) == &assignment) last.push_back(assignment);
+  }
+  return last;
+}
+
+// Rules of `added` replace all rules for their labels and go last.
 std::vector<AxisRule> merge_rules(std::vector<AxisRule> rules, const std::vector<AxisRule>& added) {
   std::erase_if(rules, [&](const AxisRule& rule) {
     return std::any_of(added.begin(), added.end(), [&](const AxisRule& a) { return a.label == rule.label; });
@@ -189,13 +214,31 @@ std::vector<AxisRule> merge_rules(std::vector<AxisRule> rules, const std::vector
   return rules;
 }
 
-bool replaces_rules(const Assignments& all) {
+// The source's override_logical_axis_rules=true, if it gives that.
+const Assignment* replacing_flag(const Assignments& all) {
   const Assignment* flag = last_of(all, "override_logical_axis_rules");
-  return flag != nullptr && std::get<bool>(flag->value);
+  return flag != nullptr && std::get<bool>(flag->value) ? flag : nullptr;
+}
+
+// override_logical_axis_rules is about the rules of its own source. The reference empties the list if the command line gives none.
+void check_replacing_flag(const Assignments& all, bool has_rule_set, std::vector<std::string>& notices) {
+  const Assignment* flag = replacing_flag(all);
+  if (flag == nullptr || last_of(all, "logical_axis_rules") != nullptr) return;
+  if (flag->origin.source == Source::command_line && !has_rule_set) {
+    refuse("override_logical_axis_rules=true without logical_axis_rules, which would leave no rules at all", flag->origin.where,
+           "logical_axis_rules=[[embed,[fsdp]],...] beside it, or leave it out");
+  }
+  notices.push_back(
+      fmt::format("{}: override_logical_axis_rules=true has no effect without logical_axis_rules beside it", flag->origin.where));
+}
+
+// Rules of a preset, the environment and the command line are merged into those in force. Those of a file replace the whole list, as its
+// other keys replace those of the file that it inherits; so do rules beside override_logical_axis_rules.
+bool merges_rules(const Assignments& all, Source source) {
+  return source != Source::base && source != Source::file && replacing_flag(all) == nullptr;
 }
 
 void assign_all(Settings& settings, const Assignments& all) {
-  const bool replace = replaces_rules(all);
   std::map<std::pair<const Key*, Source>, const Assignment*> last;
   for (const Assignment& assignment : all) last[{assignment.key, assignment.origin.source}] = &assignment;
   for (const Assignment& assignment : all) {
@@ -203,7 +246,7 @@ void assign_all(Settings& settings, const Assignments& all) {
     if (is_asked_of_plans) check_supported(*assignment.key, assignment.value, assignment.origin.where);
     if (last.at({assignment.key, assignment.origin.source}) != &assignment) continue;
     Value value = assignment.value;
-    if (assignment.key->name == "logical_axis_rules" && !replace && assignment.origin.source != Source::base) {
+    if (assignment.key->name == "logical_axis_rules" && merges_rules(all, assignment.origin.source)) {
       value = merge_rules(settings.rules("logical_axis_rules"), std::get<std::vector<AxisRule>>(value));
     }
     settings.set(assignment.key->name, std::move(value), assignment.origin);
@@ -231,36 +274,66 @@ Assignments read_hugging_face(const std::string& path) {
 }
 
 // A model's name may be that of a preset, or the path of a YAML file or of a Hugging Face folder.
-Assignments preset_of(const std::string& name, const std::string& where) {
-  if (name.ends_with(".yml")) return assignments_of(read_yaml(name), Source::preset);
+Assignments preset_of(const std::string& name, const std::string& where, std::vector<std::string>& notices) {
+  if (is_yaml_path(name)) return last_of_each(InheritingReader(Source::preset, notices).read(name));
   if (is_hugging_face(name)) return read_hugging_face(name);
   return assignments_of(parse_builtin(model_file(name, where)), Source::preset);
 }
 
-// The preset without the keys that overrides may replace; a key that both give with different values is a contradiction.
-Assignments read_preset(const Settings& settings, const Assignments& overrides) {
+// Refuses keys that the environment or the command line give with other values than the preset.
+void check_against(const Assignments& given, const Assignments& preset, const std::string& name) {
+  for (const Assignment& assignment : preset) {
+    const Assignment* other = last_of(given, assignment.key->name);
+    if (other == nullptr || assignment.key->name == "logical_axis_rules" || other->value == assignment.value) continue;
+    refuse(fmt::format("{}={} contradicts {}={} of the model {}", assignment.key->name, to_string(other->value), assignment.key->name,
+                       to_string(assignment.value), name),
+           other->origin.where, "add override_model_config=true, or leave the key out");
+  }
+}
+
+// The preset without the keys that `given`, the environment and the command line, replaces.
+Assignments read_preset(const Settings& settings, const Assignments& given, std::vector<std::string>& notices) {
   const std::string& name = settings.text("model_name");
   if (name == "default") return {};
-  Assignments preset = preset_of(name, settings.origin("model_name").where);
-  const bool may_override = settings.boolean("override_model_config");
+  Assignments preset = preset_of(name, settings.origin("model_name").where, notices);
+  if (!settings.boolean("override_model_config")) {
+    check_against(given, preset, name);
+    return preset;
+  }
   std::erase_if(preset, [&](const Assignment& assignment) {
-    const Assignment* given = last_of(overrides, assignment.key->name);
-    if (given == nullptr || given->key->name == "logical_axis_rules") return false;
-    if (!may_override && given->value != assignment.value) {
-      refuse(fmt::format("{}={} contradicts {}={} of the model {}", assignment.key->name, to_string(given->value),
-                         assignment.key->name, to_string(assignment.value), name),
-             given->origin.where, "add override_model_config=true, or leave the key out");
-    }
-    return may_override;
+    return assignment.key->name != "logical_axis_rules" && last_of(given, assignment.key->name) != nullptr;
   });
   return preset;
+}
+
+// The first names of a list that a note gives.
+std::string some_of(std::vector<std::string> names) {
+  const std::size_t shown = std::min<std::size_t>(names.size(), 6);
+  const std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
+  names.resize(shown);
+  return join(names, ", ") + more;
+}
+
+// Notes the keys of the user's file that give way to the preset. `settings` holds what the file says.
+void note_replaced_by_preset(const Settings& settings, const Assignments& preset, const std::string& name,
+                             std::vector<std::string>& notices) {
+  std::vector<std::string> keys;
+  for (const Assignment& assignment : preset) {
+    const std::string_view key = assignment.key->name;
+    const bool is_own = settings.origin(key).source == Source::file && !settings.is_default(key);
+    if (is_own && key != "logical_axis_rules" && settings.value(key) != assignment.value) keys.emplace_back(key);
+  }
+  if (keys.empty()) return;
+  notices.push_back(
+      fmt::format("the file gives way to the model {} in {}; on the command line, beside override_model_config=true, they win",
+                  shorten(name, 80), some_of(std::move(keys))));
 }
 
 // The absolute path is used so that a folder's name is not taken for that of a model that MaxText knows, and means the same from another
 // folder.
 void name_by_whole_path(Settings& settings) {
   const std::string& name = settings.text("model_name");
-  if (name == "default" || name.ends_with(".yml") || !is_hugging_face(name)) return;
+  if (name == "default" || is_yaml_path(name) || !is_hugging_face(name)) return;
   settings.set("model_name", std::filesystem::absolute(name).lexically_normal().string(), settings.origin("model_name"));
 }
 
@@ -272,12 +345,11 @@ void check_environment(const Assignments& environment, const Assignments& overri
   }
 }
 
-Assignments read_rule_set(const std::string& name, const std::string& where) {
+Assignments read_rule_set(const std::string& name, const std::string& where, std::vector<std::string>& notices) {
   const std::string path = "rules/" + name + ".yml";
   if (find_builtin(path) != nullptr) return assignments_of(parse_builtin(path), Source::rule_set);
-  if (name.find('/') != std::string::npos || name.ends_with(".yml") || is_file(name)) {
-    return assignments_of(read_yaml(name), Source::rule_set);
-  }
+  if (name.find('/') != std::string::npos || is_yaml_path(name) || is_file(name))
+    return last_of_each(InheritingReader(Source::rule_set, notices).read(name));
   const std::vector<std::string> names = builtin_names("rules");
   const std::vector<std::string> close = nearest(name, names, 1);
   refuse(fmt::format("unknown rule set '{}', one of {} or the path of a YAML file was expected", shorten(name, 80),
@@ -303,11 +375,18 @@ void check_rule_set(const Assignments& rule_set, const std::string& name, std::v
   notices.push_back(fmt::format("the rule set {} holds no logical_axis_rules: the default rules stay", name));
 }
 
+void note_replaced_by_rule_set(const Settings& settings, const Assignment& assignment, const std::string& name,
+                               std::vector<std::string>& notices) {
+  const std::string_view key = assignment.key->name;
+  if (!settings.is_by_user(key) || settings.value(key) == assignment.value) return;
+  notices.push_back(fmt::format("{}: {} gives way to the rule set {}, which has its own", settings.origin(key).where, key, name));
+}
+
 void apply_rule_set(Settings& settings, std::vector<std::string>& notices) {
   const std::string name = settings.text("custom_mesh_and_rule");
   if (name.empty()) return;
   const Origin chosen = settings.origin("custom_mesh_and_rule");
-  const Assignments rule_set = read_rule_set(name, chosen.where);
+  const Assignments rule_set = read_rule_set(name, chosen.where, notices);
   check_rule_set(rule_set, name, notices);
   for (const Assignment& assignment : rule_set) {
     const std::string_view key = assignment.key->name;
@@ -316,6 +395,7 @@ void apply_rule_set(Settings& settings, std::vector<std::string>& notices) {
       refuse(fmt::format("{} has no place in a rule set", key), assignment.origin.where,
              "a rule set holds mesh_axes, data_sharding, context_sharding and logical_axis_rules");
     }
+    note_replaced_by_rule_set(settings, assignment, name, notices);
     settings.set(key, assignment.value, assignment.origin);
   }
   const std::string axis = context_axis(settings.rules("logical_axis_rules"));
@@ -335,11 +415,7 @@ void note_accepted(const Settings& settings, std::vector<std::string>& notices) 
       if (key.status == Status::accepted && is_new) names.emplace_back(key.name);
     }
   }
-  if (names.empty()) return;
-  const std::size_t shown = std::min<std::size_t>(names.size(), 6);
-  const std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
-  names.resize(shown);
-  notices.push_back("without effect here (`moesh help KEY` says why): " + join(names, ", ") + more);
+  if (!names.empty()) notices.push_back("without effect here (`moesh help KEY` says why): " + some_of(std::move(names)));
 }
 
 constexpr std::array<std::string_view, 9> kSizesOfAModel{"decoder_block",        "global_parameter_scale", "base_emb_dim",
@@ -376,12 +452,19 @@ Loaded load(const std::vector<std::string>& arguments) {
   check_environment(environment, line.overrides);
 
   assign_all(settings, assignments_of(parse_builtin("base.yml"), Source::base));
-  if (line.file) assign_all(settings, read_file(*line.file, loaded.notices));
+  const Assignments file = line.file ? read_file(*line.file, loaded.notices) : Assignments{};
+  assign_all(settings, file);
   // The preset's name may come from any source, so the strongest one is determined before the preset is read.
   Settings named = settings;
   assign_all(named, environment);
   assign_all(named, line.overrides);
-  assign_all(settings, read_preset(named, line.overrides));
+  const bool has_rule_set = !named.text("custom_mesh_and_rule").empty();
+  for (const Assignments* source : {&file, &environment, &line.overrides}) check_replacing_flag(*source, has_rule_set, loaded.notices);
+  Assignments given = environment;
+  given.insert(given.end(), line.overrides.begin(), line.overrides.end());
+  const Assignments preset = read_preset(named, given, loaded.notices);
+  note_replaced_by_preset(settings, preset, named.text("model_name"), loaded.notices);
+  assign_all(settings, preset);
   assign_all(settings, environment);
   assign_all(settings, line.overrides);
   name_by_whole_path(settings);

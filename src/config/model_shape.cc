@@ -347,10 +347,9 @@ std::int64_t ModelShape::moe_layers() const {
 
 std::string known_name(const Settings& settings) {
   const std::string& name = settings.text("model_name");
-  constexpr std::string_view kEnd = ".yml";
-  if (!name.ends_with(kEnd)) return name;
+  if (!is_yaml_path(name)) return name;
   const std::size_t folder = name.rfind('/') + 1;
-  return name.substr(folder, name.size() - kEnd.size() - folder);
+  return name.substr(folder, name.rfind('.') - folder);
 }
 
 bool routes_by_groups(const Settings& settings) {

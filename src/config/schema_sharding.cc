@@ -19,7 +19,7 @@ constexpr Key kSharding[] = {
     {"logical_axis_rules", rules, "[]", "", used,
      "ordered list of [label, [axes]]: where a dim with that label may lie; defaults in configs/base.yml"},
     {"override_logical_axis_rules", boolean, "false", "", used,
-     "replaces the list of rules instead of merging label by label"},
+     "replaces the list of rules, as files always do, instead of merging the command line's label by label"},
     {"data_sharding", texts, "[]", "", accepted,
      "mesh axes over which hosts load rows; where the rows lie input_data_sharding_logical_axes says"},
     {"input_data_sharding_logical_axes", texts, "[activation_embed_and_logits_batch, activation_norm_length]", "", used,

@@ -85,6 +85,10 @@ std::string read_choice(const Key& key, const std::string& text, const std::stri
                close.empty() ? "" : fmt::format("{}={}", key.name, close.front()));
 }
 
+void check_leading_zeros(const Key& key, std::string_view text, const std::string& where) {
+  if (has_leading_zeros(text)) refuse_value(key, text, std::string(kWithoutLeadingZeros), where, std::string(kOctal));
+}
+
 Value read_scalar(const Key& key, const std::string& text, const std::string& where) {
   switch (key.kind) {
     case Kind::boolean: {
@@ -93,12 +97,14 @@ Value read_scalar(const Key& key, const std::string& text, const std::string& wh
       return *value;
     }
     case Kind::integer: {
+      check_leading_zeros(key, text, where);
       const auto value = parse_integral(text);
       if (!value) refuse_value(key, text, "an integer", where);
       check_range(key, static_cast<double>(*value), text, where);
       return *value;
     }
     case Kind::real: {
+      check_leading_zeros(key, text, where);
       const auto value = parse_real(text);
       if (!value) refuse_value(key, text, "a finite number", where);
       check_range(key, *value, text, where);
@@ -167,6 +173,7 @@ std::vector<AxisRule> read_rules(const Key& key, const YamlNode& node) {
 std::vector<std::int64_t> read_integers(const Key& key, const YamlNode& node) {
   std::vector<std::int64_t> values;
   for (const std::string& word : read_words(key, node)) {
+    check_leading_zeros(key, word, node.where);
     const auto value = parse_integral(word);
     if (!value) refuse_value(key, word, "a list of integers", node.where);
     values.push_back(*value);

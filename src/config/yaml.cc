@@ -160,6 +160,8 @@ class TreeBuilder {
       return;
     }
     if (node.type != YamlNode::Type::scalar) refuse("a key that is no plain word", node.where);
+    if (node.scalar == "<<" && !node.quoted)
+      refuse("'<<' merges a mapping into another, which is not read here", node.where, "write out the keys that it would merge");
     if (!mapping.keys.insert(node.scalar).second) {
       refuse(fmt::format("key '{}' stands twice in one mapping", shorten(node.scalar, 80)), node.where,
              "keep one of them");
@@ -231,6 +233,14 @@ YamlNode parse(std::string_view text, const Places& places, const YamlLimits& li
   return builder.take();
 }
 
+std::string number_text(const YamlNode& node, std::string_view what) {
+  std::string text = yaml_text(node, what);
+  if (has_leading_zeros(text)) {
+    refuse(fmt::format("{} is '{}', {} was expected", what, shorten(text, 60), kWithoutLeadingZeros), node.where, std::string(kOctal));
+  }
+  return text;
+}
+
 }  // namespace
 
 const YamlNode* YamlNode::find(std::string_view name) const {
@@ -268,15 +278,21 @@ std::string yaml_text(const YamlNode& node, std::string_view what) {
   return node.scalar;
 }
 
+bool has_leading_zeros(std::string_view text) {
+  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  const std::string_view digits = text.substr(sign);
+  return digits.size() > 1 && digits.front() == '0' && digits.find_first_not_of("0123456789_") == std::string_view::npos;
+}
+
 double yaml_real(const YamlNode& node, std::string_view what) {
-  const std::string text = yaml_text(node, what);
+  const std::string text = number_text(node, what);
   const auto value = parse_real(text);
   if (!value) refuse(fmt::format("{} is '{}', a finite number was expected", what, text), node.where);
   return *value;
 }
 
 long long yaml_integer(const YamlNode& node, std::string_view what) {
-  const std::string text = yaml_text(node, what);
+  const std::string text = number_text(node, what);
   const auto value = parse_integer(text);
   if (!value) refuse(fmt::format("{} is '{}', an integer was expected", what, text), node.where);
   return *value;

@@ -87,6 +87,16 @@ void tell_target(std::optional<std::int64_t> target, std::optional<std::int64_t>
   }
 }
 
+// A number of devices that would do in place of `count`: exactly `unit`, or a multiple of it; with compile_topology= one that its kind of
+// machine comes with. Empty if there is none.
+std::string fitting_words(std::int64_t count, std::int64_t unit, bool is_exact, const Translation& translation) {
+  const std::optional<std::string> target = translation.own("compile_topology");
+  if (!target || target->empty()) return counted(is_exact ? unit : std::max<std::int64_t>(1, count / unit) * unit, "device") + ", or ";
+  const std::optional<std::int64_t> fitting = mesh::nearest_devices_like(*target, slices_of(translation), is_exact ? unit : count, unit);
+  if (!fitting || (is_exact && *fitting != unit)) return "";
+  return fmt::format("compile_topology= with {}, or ", counted(*fitting, "device"));
+}
+
 Devices count_devices(const Degrees& degrees, std::optional<std::int64_t> told, const std::string& where, Translation& translation) {
   const std::optional<std::int64_t> target = devices_of_target(translation);
   product({degrees.experts, degrees.tensor_in_experts}, where);
@@ -95,10 +105,9 @@ Devices count_devices(const Degrees& degrees, std::optional<std::int64_t> told, 
   const std::int64_t count = target ? *target : told ? *told : product({others, degrees.data.value_or(fewest(degrees))}, where);
   if (degrees.data ? count != least : count % others != 0) {
     const std::string data = degrees.data ? fmt::format(" x data {}", *degrees.data) : "";
-    const std::int64_t fitting = degrees.data ? least : std::max<std::int64_t>(1, count / others) * others;
     refuse(fmt::format("{} for {}{}: {} {} was expected", counted(count, "device"), product_words(degrees), data,
                        degrees.data ? "exactly" : "a multiple of", least),
-           where, fmt::format("{}{}, or other degrees", target ? "compile_topology= with " : "", counted(fitting, "device")));
+           where, fitting_words(count, least, degrees.data.has_value(), translation) + "other degrees");
   }
   tell_target(target, told, degrees.data.has_value(), count, translation);
   return {count, count / (degrees.tensor * degrees.context * degrees.stages)};

@@ -54,13 +54,13 @@ std::optional<std::string> Flags::text(std::string_view name) {
   return value;
 }
 
-std::optional<std::int64_t> Flags::integer(std::string_view name, std::int64_t least) {
+std::optional<std::int64_t> Flags::integer(std::string_view name, std::int64_t least, std::int64_t most) {
   const Flag* flag = find(name);
   if (flag == nullptr) return std::nullopt;
   const std::string expected = fmt::format("a whole number from {}", least);
   const std::optional<std::int64_t> value = parse_integer(only_value(*flag, expected));
-  constexpr std::int64_t kMost = 1'000'000'000'000;  // the largest number that is accepted
-  if (!value || *value < least || *value > kMost) refuse_one(*flag, expected);
+  if (!value || *value < least) refuse_one(*flag, expected);
+  if (*value > most) refuse_one(*flag, fmt::format("at most {}", with_commas(most)));
   return value;
 }
 

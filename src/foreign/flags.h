@@ -16,6 +16,11 @@ struct Flag {
   std::string where;                // for messages: "--from megatron: --num-layers", "job.toml:12"
 };
 
+// The largest whole number that most flags may have, so that the product of any two stays within 64 bits with room for sums; and that of
+// flags that are not multiplied.
+inline constexpr std::int64_t kMostOfAFlag = 1'000'000'000;
+inline constexpr std::int64_t kMostAlone = 1'000'000'000'000;
+
 class Flags {
  public:
   explicit Flags(std::vector<Flag> all) : all_(std::move(all)) {}
@@ -30,7 +35,7 @@ class Flags {
   // The flag's value. A missing value, several values, and a value of another type are refused.
   bool is_set(std::string_view name);  // a flag that takes no value
   std::optional<std::string> text(std::string_view name);
-  std::optional<std::int64_t> integer(std::string_view name, std::int64_t least);
+  std::optional<std::int64_t> integer(std::string_view name, std::int64_t least, std::int64_t most = kMostOfAFlag);
   std::optional<double> real(std::string_view name);
   std::optional<bool> boolean(std::string_view name);
   std::string choice(std::string_view name, std::string_view otherwise, const std::vector<std::string>& known);

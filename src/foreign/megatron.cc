@@ -111,7 +111,14 @@ class Run {
     const std::int64_t layers = model.layers - model.dense_layers;
     const auto chunk = flags_.integer("num-layers-per-virtual-pipeline-stage", 1),
                chunks = flags_.integer("num-virtual-stages-per-pipeline-rank", 1);
-    give_stages(layers, stages, chunk ? *chunk : chunks ? layers / stages / *chunks : 0, kFromMegatron, translation_);
+    if (chunks && !chunk) check_virtual_stages(model.layers / stages, *chunks);
+    const std::int64_t of_chunks = chunks ? std::max<std::int64_t>(1, layers / stages / *chunks) : 0;
+    give_stages(layers, stages, chunk.value_or(of_chunks), kFromMegatron, translation_);
+  }
+
+  void check_virtual_stages(std::int64_t layers, std::int64_t chunks) {
+    if (layers >= chunks && (layers % chunks == 0 || shares_layers_unevenly())) return;
+    flags_.refuse_value("num-virtual-stages-per-pipeline-rank", fmt::format("a divisor of the {} of a stage", counted(layers, "layer")));
   }
 
   // Megatron's default dispatcher gathers the tokens of all devices (all-gather); the others send each token only to its experts.
@@ -193,7 +200,7 @@ class Run {
 
   std::optional<std::int64_t> steps_of(std::string_view by_steps, std::string_view by_rows) {
     if (const auto steps = flags_.integer(by_steps, 0)) return steps;
-    if (const auto rows = flags_.integer(by_rows, 0)) return static_cast<std::int64_t>(static_cast<double>(*rows) / rows_);
+    if (const auto rows = flags_.integer(by_rows, 0, kMostAlone)) return static_cast<std::int64_t>(static_cast<double>(*rows) / rows_);
     return std::nullopt;
   }
 

@@ -210,7 +210,7 @@ class Model {
         translation_.differ(fmt::format("positions are {} there: rotary ones are planned, which have no table", positions_));
       return;
     }
-    give("rope_max_timescale", flags_.integer("rotary-base", 1));
+    give("rope_max_timescale", flags_.integer("rotary-base", 1, kMostAlone));
     if (const auto share = flags_.real("rotary-percent"); share && *share != 1) give("partial_rotary_factor", *share);
     if (flags_.is_set("use-rope-scaling")) {
       give("rope_type", "llama3.1");
@@ -348,7 +348,7 @@ class Model {
     std::string numbers = *window;
     std::erase_if(numbers, [](char c) { return c == '(' || c == ')'; });
     const std::optional<std::int64_t> before = parse_integer(numbers.substr(0, numbers.find(',')));
-    if (!before || *before < 0) flags_.refuse_value("window-size", "two numbers, such as 127,0");
+    if (!before || *before < 0 || *before > kMostOfAFlag) flags_.refuse_value("window-size", "two numbers, such as 127,0");
     give("sliding_window_size", *before + 1);
     return words.empty() ? std::vector<std::string>(static_cast<std::size_t>(layers_), "sliding") : words;
   }

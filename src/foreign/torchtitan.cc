@@ -110,6 +110,10 @@ class Job {
     const Flag* flavor = flags_.find("model.flavor");
     const std::string asked = flags_.text("model.flavor").value_or("debugmodel");
     const std::optional<std::string> own = translation_.own("model_name");
+    if (!own && flavor == nullptr && !flags_.has("model.name")) {
+      refuse("neither model.name nor model.flavor is given, and torchtitan's default, a model for debugging, is none that moesh has",
+             kWhere, "add both, such as --model.name llama3 --model.flavor 8B, or model_name= for one of `moesh help models`");
+    }
     const std::string preset = own ? *own : preset_of_flavor(model, asked, flavor == nullptr ? kWhere : flavor->where);
     translation_.give("model_name", preset);
     model_ = facts_of(preset);
@@ -317,9 +321,21 @@ std::vector<Flag> without_idle_sections(std::vector<Flag> all, Translation& tran
   return all;
 }
 
+// A command of one word that is no flag, such as "job.yaml", would mean nothing but defaults.
+void check_single_word(const std::vector<ShellWord>& words) {
+  if (words.size() != 1) return;
+  const std::string& word = words.front().text;
+  if (word.starts_with("--") || word.ends_with(".toml") || word.find('=') != std::string::npos) return;
+  refuse(fmt::format("'{}' is neither a TOML file nor a command", shorten(word, 80)), kWhere,
+         "name a job's file, which ends in .toml, or give the command in quotes");
+}
+
 }  // namespace
 
+std::span<const std::string_view> translated_torchtitan_settings() { return kTranslatedSettings; }
+
 Imported from_torchtitan(const std::vector<ShellWord>& words, const std::vector<std::string>& own) {
+  check_single_word(words);
   const Launched launched = take_launcher(words, kWhere);
   Translation translation(own);
   Flags flags(without_idle_sections(all_settings(words, flags_of(launched.words, kWhere)), translation));

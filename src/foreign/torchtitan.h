@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,9 @@
 namespace moesh::foreign {
 
 Imported from_torchtitan(const std::vector<ShellWord>& words, const std::vector<std::string>& own);
+
+// The settings that from_torchtitan translates, for tests and for suggesting one for a misspelled setting.
+std::span<const std::string_view> translated_torchtitan_settings();
 
 // The settings of a job's TOML file, by their full names: "training.seq_len".
 std::vector<Flag> job_settings(const std::string& text, const std::string& where);

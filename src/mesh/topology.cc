@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -249,6 +250,29 @@ std::vector<std::string> machines_like(std::string_view name, std::int64_t least
     if (devices >= least && devices <= most) names.push_back(asked.prefix + std::to_string(number));
   }
   return names;
+}
+
+std::optional<std::int64_t> nearest_devices_like(std::string_view name, std::int64_t slices, std::int64_t wanted, std::int64_t unit) {
+  const Chip chip = load_asked(name, take_apart(name), "compile_topology");
+  std::optional<std::int64_t> nearest;
+  const auto consider = [&](std::int64_t devices) {
+    if (devices % unit == 0 && (!nearest || std::abs(devices - wanted) < std::abs(*nearest - wanted))) nearest = devices;
+  };
+  if (const auto* sizes = std::get_if<GridSizes>(&chip.sizes)) {
+    for (const auto& grid : sizes->grids) consider(chips_of(grid) * chip.devices_per_chip * slices);
+    return nearest;
+  }
+  const auto is_size = [&](std::int64_t devices) {
+    return devices > 0 && devices % slices == 0 &&
+           std::visit([&](const auto& sizes) { return slice_of(sizes, chip, devices / slices).has_value(); }, chip.sizes);
+  };
+  constexpr std::int64_t kMostTries = 100'000;
+  for (std::int64_t i = 0; i < kMostTries && !nearest; ++i) {
+    for (const std::int64_t devices : {(wanted / unit - i) * unit, (wanted / unit + 1 + i) * unit}) {
+      if (is_size(devices)) consider(devices);
+    }
+  }
+  return nearest;
 }
 
 std::int64_t domain_devices(const Topology& topology, const Link& link) {

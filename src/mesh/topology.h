@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,10 @@ Topology find_topology(std::string_view name, std::int64_t slices, const std::st
 // The names of machines of the same kind as `name` whose slices have `least` to `most` devices, the smallest first. Of grids all are
 // listed, of nodes and of single devices those whose number is a power of two.
 std::vector<std::string> machines_like(std::string_view name, std::int64_t least, std::int64_t most);
+
+// The number of devices, nearest to `wanted`, of a machine like `name` of `slices` slices that is a multiple of `unit`, or nothing if no
+// machine of that kind is.
+std::optional<std::int64_t> nearest_devices_like(std::string_view name, std::int64_t slices, std::int64_t wanted, std::int64_t unit);
 
 // The number of devices in one domain of the link, which a collective can reach over it.
 std::int64_t domain_devices(const Topology& topology, const Link& link);

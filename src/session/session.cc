@@ -36,6 +36,27 @@ Session session_of(config::Loaded loaded, Evenness evenness) {
           std::move(layout)};
 }
 
+// Notes settings of the exchange of tokens between devices if every device has all experts. The reference refuses them there.
+void note_idle_exchange(const Session& session) {
+  const config::Settings& settings = session.loaded.settings;
+  if (session.shape.moe.strategy != config::MoeStrategy::sparse || !session.shape.is_moe()) return;
+  for (const char* label : {labels::exp, labels::activation_exp}) {
+    if (sharding::shards(sharding::resolve_spec({label}, settings.rules("logical_axis_rules"), session.mesh), session.mesh) > 1) return;
+  }
+  const double factor = settings.real("ragged_buffer_factor");
+  if (settings.boolean("use_ring_of_experts") && factor > 0 && factor < 1) return;  // a ring of one device drops rows then
+  std::vector<std::string> keys;
+  for (const char* key : {"use_ring_of_experts", "ragged_buffer_factor"}) {
+    if (settings.is_by_user(key) && !settings.is_default(key)) keys.emplace_back(key);
+  }
+  if (!keys.empty()) log_notice(fmt::format("without effect on this mesh: {} (only with experts on several devices)", join(keys, ", ")));
+}
+
+Session noted(Session session) {
+  note_idle_exchange(session);
+  return session;
+}
+
 }  // namespace
 
 std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& mesh) {
@@ -45,7 +66,7 @@ std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& m
 }
 
 Session open(const std::vector<std::string>& request, Evenness evenness) {
-  return session_of(told(config::load(request)), evenness);
+  return noted(session_of(told(config::load(request)), evenness));
 }
 
 Session reopen(const std::vector<std::string>& request, Evenness evenness) { return session_of(config::load(request), evenness); }
@@ -53,7 +74,7 @@ Session reopen(const std::vector<std::string>& request, Evenness evenness) { ret
 Session open_to_run(const std::vector<std::string>& request, config::Run run) {
   config::Loaded loaded = config::load(request);
   config::check_run(loaded.settings, run);
-  return session_of(told(std::move(loaded)), Evenness::demanded);
+  return noted(session_of(told(std::move(loaded)), Evenness::demanded));
 }
 
 models::ModelRequest model_request(const Session& session, std::int64_t rows) {

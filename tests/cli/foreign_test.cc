@@ -97,7 +97,7 @@ TEST(CommandsOfOtherPrograms, AreRefusedWithWhatIsMissing) {
   EXPECT_EQ(error({"lint", "--from", "megatron"}), "moesh: error: the command line: --from takes PROGRAM TEXT, which is missing\n");
   EXPECT_EQ(error({"lint", "--from=megatron", "--bf16"}), "moesh: error: the command line: --from takes PROGRAM TEXT, which is missing\n");
   EXPECT_EQ(error({"lint", "--from", "megatron", kFlags, "--from", "megatron", kFlags}),
-            "moesh: error: the command line: --from more than once\n  fix: give one command\n");
+            "moesh: error: the command line: --from more than once\n  fix: give it once\n");
   EXPECT_THAT(error({"lint", "--from", "megatron", kFlags, "--jsn"}), HasSubstr("--jsn"));
   EXPECT_THAT(error({"train", "--from", "megatron", kFlags}), HasSubstr("--from"));
 }

@@ -126,7 +126,8 @@ TEST(Help, OfEveryCommandHasExamples) {
 // A server runs until it is asked to end.
 void expect_served(const std::string& example) {
   const test::TemporaryFolder folder;
-  test::Process process(example + " --port 0", folder.path());
+  const bool has_port = example.find(" --port ") != std::string::npos;
+  test::Process process(example + (has_port ? "" : " --port 0"), folder.path());
   EXPECT_TRUE(test::wait_until([&] { return process.out().find("moesh serves ") != std::string::npos; })) << process.err();
   process.send(SIGTERM);
   EXPECT_EQ(process.wait(), 0) << process.err();

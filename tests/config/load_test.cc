@@ -7,6 +7,7 @@
 
 #include "config/builtin.h"
 #include "config/load.h"
+#include "tests/config/loaded.h"
 #include "tests/paths.h"
 #include "tests/support.h"
 
@@ -17,25 +18,10 @@ using test::message_of;
 using test::TemporaryFolder;
 using test::Variable;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-Loaded loaded(const std::string& request) { return load(test::words_of(request)); }
-
-Settings settings_of(const std::string& request) { return loaded(request).settings; }
-
-std::string refusal(const std::string& request) {
-  return message_of([&] { loaded(request); });
-}
-
-std::string rules_of(const Settings& settings, const std::string& label) {
-  std::string text;
-  for (const AxisRule& rule : settings.rules("logical_axis_rules")) {
-    if (rule.label == label) text += "[" + join(rule.axes, ", ") + "]";
-  }
-  return text;
-}
 
 TEST(Load, GivesTheDefaultsWhenNothingIsAsked) {
   const Loaded plain = loaded("");
@@ -83,6 +69,11 @@ TEST(Load, RefusesAValueGivenByTheEnvironmentAndTheCommandLine) {
   EXPECT_EQ(settings_of("").integer("steps"), 7);
   EXPECT_EQ(refusal("steps=8"),
             "the command line: steps is given by M_STEPS and on the command line\n  fix: unset one of them");
+}
+
+TEST(Load, RefusesAVariableThatNamesAFileToInherit) {
+  const Variable variable("M_BASE_CONFIG", "a.yml");
+  EXPECT_EQ(refusal(""), "M_BASE_CONFIG: base_config belongs in a file\n  fix: unset it, and name FILE.yml");
 }
 
 TEST(Load, ChecksWhatTheEnvironmentSays) {
@@ -180,6 +171,18 @@ TEST(Load, TakesAnInheritedBaseYmlThatIsNotThereForTheBuiltIn) {
   EXPECT_EQ(settings_of(folder.write("a.yml", "base_config: base.yml\nsteps: 4\n")).integer("steps"), 4);
 }
 
+TEST(Load, SaysWhenAnInheritedBaseYmlIsTheBuiltInOne) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(loaded(folder.write("a.yml", "base_config: base.yml\n")).notices,
+              ElementsAre(folder.path() + "/base.yml is not there; the built-in base.yml is used"));
+  EXPECT_EQ(refusal(folder.write("a.yml", "base_config: ../configs/base.yml\n")), "no error");
+  for (const std::string name : {"foo/mybase.yml", "mybase.yml", "database.yml"}) {
+    const std::string file = folder.write("a.yml", "base_config: " + name + "\n");
+    EXPECT_EQ(refusal(file), file + ":1: base_config '" + name + "' is not there\n  fix: name a file beside this one");
+  }
+  EXPECT_THAT(refusal("myconfigs/base.yml"), HasSubstr("no such file"));
+}
+
 TEST(Load, RefusesInheritanceThatLeadsNowhereOrInACircle) {
   const TemporaryFolder folder;
   const std::string lost = folder.write("lost.yml", "steps: 1\nbase_config: none.yml\n");
@@ -229,160 +232,51 @@ TEST(LoadModel, ReadsAModelFromAFile) {
   EXPECT_EQ(refusal("model_name=none.yml"), "none.yml: no such file\n  fix: check the path");
 }
 
+TEST(LoadModel, TakesBothEndingsOfYaml) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("mine.yaml", "decoder_block: llama2\nbase_emb_dim: 128\n");
+  EXPECT_EQ(settings_of("model_name=" + file).integer("base_emb_dim"), 128);
+  EXPECT_EQ(settings_of("model_name=" + file).text("model_name"), file);
+  EXPECT_EQ(refusal("model_name=none.yaml"), "none.yaml: no such file\n  fix: check the path");
+}
+
+TEST(LoadModel, ReadsWhatAFileOfAModelInherits) {
+  const TemporaryFolder folder;
+  folder.write("older.yml", "decoder_block: mixtral\nbase_emb_dim: 64\nnum_experts: 8\n");
+  const std::string file = folder.write("young.yml", "base_config: older.yml\nnum_experts: 16\n");
+  const Settings settings = settings_of("model_name=" + file + " num_experts=16");
+  EXPECT_EQ(settings.integer("base_emb_dim"), 64);
+  EXPECT_EQ(settings.integer("num_experts"), 16);
+  EXPECT_EQ(settings.origin("base_emb_dim").source, Source::preset);
+  EXPECT_THAT(refusal("model_name=" + file + " num_experts=8"), HasSubstr("num_experts=8 contradicts num_experts=16"));
+  const std::string lost = folder.write("lost.yml", "base_config: none.yml\n");
+  EXPECT_THAT(refusal("model_name=" + lost), HasSubstr("base_config 'none.yml' is not there"));
+}
+
+TEST(LoadModel, RefusesAVariableThatContradictsThePreset) {
+  const Variable variable("M_NUM_EXPERTS", "4");
+  EXPECT_EQ(refusal("model_name=mixtral-8x7b"),
+            "M_NUM_EXPERTS: num_experts=4 contradicts num_experts=8 of the model mixtral-8x7b\n"
+            "  fix: add override_model_config=true, or leave the key out");
+  EXPECT_EQ(settings_of("model_name=mixtral-8x7b override_model_config=true").integer("num_experts"), 4);
+  EXPECT_EQ(settings_of("num_experts_per_tok=1 decoder_block=mixtral").integer("num_experts"), 4) << "no preset says otherwise";
+}
+
+TEST(LoadModel, NotesWhatOfAFileGivesWayToThePreset) {
+  const TemporaryFolder folder;
+  const std::string note = "the file gives way to the model mixtral-8x7b in base_emb_dim, num_experts; on the command line, beside "
+                           "override_model_config=true, they win";
+  const std::string keys = "model_name: mixtral-8x7b\nnum_experts: 4\nbase_emb_dim: 64\nvocab_size: 32000\nbase_mlp_dim: 7168\nsteps: 3\n";
+  EXPECT_THAT(loaded(folder.write("a.yml", keys)).notices, ElementsAre(note)) << "7168 is the default, 32000 what the model has too";
+  const std::string file = folder.write("b.yml", keys + "override_model_config: true\n");
+  EXPECT_THAT(loaded(file).notices, ElementsAre(note));
+  EXPECT_EQ(settings_of(file).integer("num_experts"), 8) << "as in MaxText";
+  EXPECT_THAT(loaded(file + " num_experts=4 base_emb_dim=64").notices, IsEmpty());
+}
+
 TEST(LoadModel, LetsTheEnvironmentNameTheModel) {
   const Variable variable("M_MODEL_NAME", "llama2-7b");
   EXPECT_EQ(settings_of("").integer("base_emb_dim"), 4096);
-}
-
-TEST(LoadModel, AppendsThePresetsOwnRulesAndRemovesThoseOfTheirLabels) {
-  const Settings plain = settings_of("");
-  const Settings llama = settings_of("model_name=llama2-7b");
-  EXPECT_EQ(rules_of(plain, "norm"), "[tensor]");
-  EXPECT_EQ(rules_of(llama, "norm"), "[fsdp]");
-  EXPECT_EQ(llama.rules("logical_axis_rules").back().label, "norm");
-  EXPECT_EQ(llama.rules("logical_axis_rules").size(), plain.rules("logical_axis_rules").size());
-}
-
-TEST(LoadRules, MergesAnOverrideByLabelAndPutsItLast) {
-  const Settings settings = settings_of("logical_axis_rules=[[embed,[tensor]],[mine,[data]]]");
-  EXPECT_EQ(rules_of(settings, "embed"), "[tensor]") << "both default rules of the label are gone";
-  const std::vector<AxisRule>& rules = settings.rules("logical_axis_rules");
-  EXPECT_EQ(rules.back().label, "mine");
-  EXPECT_EQ(rules[rules.size() - 2].label, "embed");
-  EXPECT_EQ(rules_of(settings, "exp"), "[expert]");
-}
-
-TEST(LoadRules, ReplacesTheListOnRequest) {
-  EXPECT_EQ(settings_of("override_logical_axis_rules=true logical_axis_rules=[[embed,[tensor]]]")
-                .rules("logical_axis_rules")
-                .size(),
-            1u);
-}
-
-TEST(LoadRules, ReplacesAxesAndRulesByARuleSet) {
-  const Settings settings = settings_of("custom_mesh_and_rule=ep-as-cp");
-  EXPECT_EQ(settings.texts("mesh_axes"), (std::vector<std::string>{"data", "stage", "fsdp", "expert"}));
-  EXPECT_EQ(rules_of(settings, "norm"), "");
-  EXPECT_EQ(settings.origin("mesh_axes").source, Source::rule_set);
-}
-
-TEST(LoadRules, KnowsEveryRuleSetOfTheDesign) {
-  for (const char* name : {"pure-fsdp", "2d-fsdp", "ep-as-cp", "cp-as-ep", "ep-as-dp", "shard-exp-on-fsdp",
-                           "pipeline-large-moe", "fsdp-as-dp-for-attn", "ep-tp"}) {
-    EXPECT_EQ(refusal(std::string("custom_mesh_and_rule=") + name), "no error");
-  }
-  EXPECT_EQ(builtin_names("rules").size(), 9u);
-}
-
-TEST(LoadRules, ReadsARuleSetFromAFile) {
-  const TemporaryFolder folder;
-  const std::string file = folder.write("mine.yml", "mesh_axes: [data, fsdp]\nlogical_axis_rules: [[embed, fsdp]]\n");
-  const Settings settings = settings_of("custom_mesh_and_rule=" + file);
-  EXPECT_EQ(settings.texts("mesh_axes").size(), 2u);
-  EXPECT_EQ(settings.rules("logical_axis_rules").front().where, file + ":2");
-  EXPECT_EQ(refusal("custom_mesh_and_rule=none.yml"), "none.yml: no such file\n  fix: check the path");
-}
-
-TEST(LoadRules, RefusesOtherKeysInARuleSet) {
-  const TemporaryFolder folder;
-  const std::string file = folder.write("mine.yml", "mesh_axes: [data]\nsteps: 3\n");
-  EXPECT_EQ(refusal("custom_mesh_and_rule=" + file),
-            file +
-                ":2: steps has no place in a rule set\n"
-                "  fix: a rule set holds mesh_axes, data_sharding, context_sharding and logical_axis_rules");
-}
-
-TEST(LoadRules, RefusesARuleSetThatSaysNothing) {
-  const TemporaryFolder folder;
-  for (const char* text : {"", "# nothing\n", "data_sharding: [[data]]\n", "context_sharding: context\n"}) {
-    const std::string file = folder.write("mine.yml", text);
-    EXPECT_EQ(refusal("custom_mesh_and_rule=" + file),
-              file +
-                  ": the rule set holds neither mesh_axes nor logical_axis_rules\n"
-                  "  fix: `moesh help rules` lists rule sets to start from; leave custom_mesh_and_rule out for the "
-                  "default rules");
-  }
-  const std::string axes = folder.write("axes.yml", "mesh_axes: [data, fsdp]\n");
-  EXPECT_THAT(loaded("custom_mesh_and_rule=" + axes).notices,
-              Contains("the rule set " + axes + " holds no logical_axis_rules: the default rules stay"));
-  const std::string none = folder.write("none.yml", "logical_axis_rules: []\n");
-  EXPECT_THAT(settings_of("custom_mesh_and_rule=" + none).rules("logical_axis_rules"), IsEmpty()) << "it says so";
-}
-
-TEST(LoadRules, SuggestsTheNearestRuleSet) {
-  EXPECT_EQ(
-      refusal("custom_mesh_and_rule=ep-as-pc"),
-      "the command line: unknown rule set 'ep-as-pc', one of 2d-fsdp, cp-as-ep, ep-as-cp, ep-as-dp, ep-tp, "
-      "fsdp-as-dp-for-attn, pipeline-large-moe, pure-fsdp, shard-exp-on-fsdp or the path of a YAML file was expected\n"
-      "  fix: custom_mesh_and_rule=ep-as-cp");
-}
-
-TEST(LoadRules, ShortensANameThatIsNone) {
-  EXPECT_THAT(refusal("custom_mesh_and_rule=" + std::string(10'000, 'x')),
-              StartsWith("the command line: unknown rule set '" + std::string(79, 'x') + "…', one of "));
-}
-
-TEST(LoadRules, InferWhichAxisCarriesTheContext) {
-  EXPECT_EQ(settings_of("").text("context_sharding"), "context");
-  EXPECT_EQ(settings_of("custom_mesh_and_rule=ep-as-cp").text("context_sharding"), "expert");
-  EXPECT_EQ(settings_of("custom_mesh_and_rule=cp-as-ep").text("context_sharding"), "context");
-  EXPECT_THAT(loaded("custom_mesh_and_rule=ep-as-cp context_sharding=expert").notices, IsEmpty());
-  EXPECT_THAT(
-      loaded("custom_mesh_and_rule=ep-as-cp context_sharding=context").notices,
-      Contains("context_sharding=context gives way to the rule set ep-as-cp, which lays the context on expert"));
-}
-
-TEST(LoadRules, PutsStagesFirstInAPipeline) {
-  const Settings settings = settings_of("ici_pipeline_parallelism=2");
-  EXPECT_EQ(settings.texts("mesh_axes")[1], "stage");
-  EXPECT_EQ(settings.texts("mesh_axes")[2], "data");
-  EXPECT_EQ(rules_of(settings, "activation_embed_and_logits_batch"), "[stage, data, fsdp, fsdp_transpose, expert]");
-}
-
-struct ReplacedCase {
-  std::string option, rule_set, outcome;
-};
-
-TEST(Replaced, AnswersTheAttentionOptionUnderEveryRuleSet) {
-  const std::string already = "expert_shard_attention_option=";
-  for (const ReplacedCase& c :
-       std::vector<ReplacedCase>{{"tp", "ep-tp", "notice"},
-                                 {"tp", "", "use custom_mesh_and_rule=ep-tp instead"},
-                                 {"tp", "ep-as-cp", "use custom_mesh_and_rule=ep-tp instead"},
-                                 {"context", "ep-as-cp", "notice"},
-                                 {"context", "", "use custom_mesh_and_rule=ep-as-cp instead"},
-                                 {"context", "ep-tp", "use custom_mesh_and_rule=ep-as-cp instead"},
-                                 {"fsdp", "", "notice"},
-                                 {"fsdp", "ep-tp", "leave both options out: the default rules say it"},
-                                 {"", "", "nothing"},
-                                 {"", "ep-tp", "nothing"}}) {
-    SCOPED_TRACE(c.option + " under " + c.rule_set);
-    std::vector<std::string> request{"expert_shard_attention_option=" + c.option};
-    if (!c.rule_set.empty()) request.push_back("custom_mesh_and_rule=" + c.rule_set);
-    const std::string rules = c.rule_set.empty() ? "the default rules" : "custom_mesh_and_rule=" + c.rule_set;
-    const std::string in_force = c.rule_set.empty() ? " are in force" : " is in force";
-    if (c.outcome == "notice") {
-      EXPECT_THAT(load(request).notices,
-                  Contains(already + c.option + " is deprecated: " + rules + " already says it"));
-    } else if (c.outcome == "nothing") {
-      EXPECT_THAT(load(request).notices, IsEmpty());
-    } else {
-      EXPECT_EQ(message_of([&] { load(request); }), "the command line: " + already + c.option + " is deprecated, and " +
-                                                        rules + in_force + "\n  fix: " + c.outcome);
-    }
-  }
-}
-
-TEST(Replaced, AnswersFlagsByNamingTheirRuleSet) {
-  EXPECT_EQ(refusal("shard_exp_on_fsdp=true"),
-            "the command line: shard_exp_on_fsdp=true is deprecated, and the default rules are in force\n"
-            "  fix: use custom_mesh_and_rule=shard-exp-on-fsdp instead");
-  EXPECT_THAT(loaded("shard_exp_on_fsdp=true custom_mesh_and_rule=shard-exp-on-fsdp").notices,
-              Contains("shard_exp_on_fsdp=true is deprecated: custom_mesh_and_rule=shard-exp-on-fsdp already says it"));
-  EXPECT_THAT(refusal("use_2d_fsdp_sharding=true"), HasSubstr("use custom_mesh_and_rule=2d-fsdp instead"));
-  EXPECT_THAT(loaded("use_2d_fsdp_sharding=true custom_mesh_and_rule=2d-fsdp").notices,
-              Contains(HasSubstr("already says it")));
-  EXPECT_THAT(loaded("shard_exp_on_fsdp=false use_2d_fsdp_sharding=false").notices, IsEmpty());
 }
 
 TEST(CheckSettings, RefusesAWindowedAttentionWithoutAWindow) {

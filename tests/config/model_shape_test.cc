@@ -165,8 +165,12 @@ TEST(ModelShape, OfGemma4WhatDoesNotGoTogetherIsRefused) {
 
 TEST(ModelShape, AFileIsKnownByItsName) {
   const test::TemporaryFolder folder;
-  const std::string file = folder.write("deepseek3-mine.yml", "decoder_block: deepseek\nnum_experts: 8\nnum_experts_per_tok: 2\nn_routing_groups: 4\n");
-  EXPECT_TRUE(routes_by_groups(settings_for("model_name=" + file)));
+  for (const char* ending : {".yml", ".yaml"}) {
+    const std::string file = folder.write(std::string("deepseek3-mine") + ending,
+                                          "decoder_block: deepseek\nnum_experts: 8\nnum_experts_per_tok: 2\nn_routing_groups: 4\n");
+    EXPECT_TRUE(routes_by_groups(settings_for("model_name=" + file)));
+    EXPECT_EQ(known_name(settings_for("model_name=" + file)), "deepseek3-mine");
+  }
 }
 
 TEST(ModelShape, ExpertsOfTheCustomQwenTakeWhatAttentionGives) {

@@ -50,6 +50,18 @@ TEST(Value, RefusesWhatIsNoInteger) {
   }
 }
 
+TEST(Value, RefusesLeadingZeros) {
+  for (const char* key : {"steps", "learning_rate", "mrope_section"}) {
+    for (const char* text : {"0400", "+0400", "-01", "00", "0_400", "08"}) {
+      EXPECT_EQ(value_refusal(key, text), refused_value(key, text, "a number without leading zeros") +
+                                              "\n  fix: leave the zeros out, which YAML takes for an octal number: 0400 is 256");
+    }
+  }
+  EXPECT_EQ(read("mrope_section", "[0, 10]"), Value(std::vector<std::int64_t>{0, 10}));
+  EXPECT_EQ(read("learning_rate", "0.50"), Value(0.5));
+  EXPECT_EQ(read("run_name", "007"), Value(std::string("007"))) << "text";
+}
+
 TEST(Value, SaysOfAnEmptyValueThatItIsEmptyAndOfANullThatItIsOne) {
   EXPECT_EQ(value_refusal("scan_layers", ""), refused_value("scan_layers", "", "true or false"));
   EXPECT_EQ(value_refusal("scan_layers", "null"), refused_value("scan_layers", "null", "true or false"));

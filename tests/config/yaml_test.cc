@@ -65,6 +65,26 @@ TEST(Yaml, CopiesAliases) {
   EXPECT_EQ(root.find("a")->key, "a");
 }
 
+TEST(Yaml, RefusesToMergeMappings) {
+  const std::string merge = "'<<' merges a mapping into another, which is not read here\n  fix: write out the keys that it would merge";
+  EXPECT_EQ(yaml_refusal("a: &x {b: 1}\n<<: *x\n"), "f.yml:2: " + merge);
+  EXPECT_EQ(yaml_refusal("a: &x {b: 1}\nc:\n  <<: [*x]\n"), "f.yml:3: " + merge);
+  EXPECT_EQ(yaml_refusal("'<<': 1\n"), "no error") << "a key in quotes is a key";
+}
+
+TEST(Yaml, RefusesLeadingZerosOfNumbers) {
+  const std::string octal = "\n  fix: leave the zeros out, which YAML takes for an octal number: 0400 is 256";
+  const auto read = [](const std::string& text) {
+    return message_of([&] { yaml_integer(parse("a: " + text + "\n").items[0], "a"); });
+  };
+  EXPECT_EQ(read("0400"), "f.yml:1: a is '0400', a number without leading zeros was expected" + octal);
+  EXPECT_EQ(read("-08"), "f.yml:1: a is '-08', a number without leading zeros was expected" + octal);
+  EXPECT_EQ(message_of([] { yaml_real(parse("a: 010\n").items[0], "a"); }),
+            "f.yml:1: a is '010', a number without leading zeros was expected" + octal);
+  for (const char* text : {"0", "-0", "400", "1000"}) EXPECT_EQ(read(text), "no error");
+  EXPECT_EQ(yaml_real(parse("a: 0.5\n").items[0], "a"), 0.5);
+}
+
 TEST(Yaml, RefusesCyclesOfAliases) {
   EXPECT_EQ(yaml_refusal("a: &x [1, *x]\n"), "f.yml:1: an alias points into itself, a tree was expected");
   EXPECT_EQ(yaml_refusal("a: &x\n  b: &y\n    c: *x\n"), "f.yml:3: an alias points into itself, a tree was expected");

@@ -66,7 +66,7 @@ TEST(ForeignFlags, RefuseValuesOfAnotherKind) {
   EXPECT_EQ(message("--a 1 2", integer), "a test: --a: several values, '1 2', a whole number from 1 was expected\n  fix: correct it, or leave it out");
   EXPECT_EQ(message("--a 0", integer), "a test: --a: '0', a whole number from 1 was expected\n  fix: correct it, or leave it out");
   EXPECT_EQ(message("--a 1.5", integer), "a test: --a: '1.5', a whole number from 1 was expected\n  fix: correct it, or leave it out");
-  EXPECT_EQ(message("--a 99999999999999", integer), "a test: --a: '99999999999999', a whole number from 1 was expected\n  fix: correct it, or leave it out");
+  EXPECT_EQ(message("--a 99999999999999", integer), "a test: --a: '99999999999999', at most 1,000,000,000 was expected\n  fix: correct it, or leave it out");
   EXPECT_EQ(message("--a $TP", integer), "a test: --a: '$TP', a whole number from 1 was expected\n  fix: write the value of the shell's variable");
   EXPECT_EQ(message("--a nan", [](Flags& given) { given.real("a"); }), "a test: --a: 'nan', a number was expected\n  fix: correct it, or leave it out");
   EXPECT_EQ(message("--a maybe", [](Flags& given) { given.boolean("a"); }), "a test: --a: 'maybe', true or false was expected\n  fix: correct it, or leave it out");

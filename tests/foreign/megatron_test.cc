@@ -271,7 +271,7 @@ TEST(FromMegatron, RefusesDegreesThatDoNotMultiply) {
             "--from megatron: 48 devices for tensor 8 x context 1 x pipeline 4: a multiple of 32 was expected\n  fix: 32 devices, or other degrees");
   EXPECT_EQ(refusal(kDense + "--tensor-model-parallel-size 3", {"compile_topology=h100-8"}),
             "--from megatron: 8 devices for tensor 3 x context 1 x pipeline 1: a multiple of 3 was expected\n"
-            "  fix: compile_topology= with 6 devices, or other degrees");
+            "  fix: compile_topology= with 24 devices, or other degrees");
   EXPECT_EQ(refusal(kDense + "--tensor-model-parallel-size 4000 --context-parallel-size 4000"),
             "--from megatron: degrees of parallelism that take more than 1,000,000 devices\n  fix: give smaller ones");
 }
@@ -301,6 +301,28 @@ TEST(FromMegatron, RefusesBatchesAndStagesThatDoNotFit) {
             "  fix: another --pipeline-model-parallel-size, or --pipeline-model-parallel-layout beside it");
   EXPECT_EQ(refusal(kDense + "--pipeline-model-parallel-size 8 --pipeline-model-parallel-layout x"),
             "--from megatron: 4 layers for 8 stages of 1 layer at a time\n  fix: fewer stages, or more layers");
+}
+
+TEST(FromMegatron, OffersOnlySizesThatTheHardwareComesIn) {
+  const auto fix = [](const std::string& flags, const std::string& topology) {
+    const std::string message = refusal(kDense + flags, {"compile_topology=" + topology});
+    return message.substr(message.find("fix: "));
+  };
+  EXPECT_EQ(fix("--tensor-model-parallel-size 3", "h100-64"), "fix: compile_topology= with 72 devices, or other degrees");
+  EXPECT_EQ(fix("--tensor-model-parallel-size 16", "h100-8"), "fix: compile_topology= with 16 devices, or other degrees");
+  EXPECT_EQ(fix("--tensor-model-parallel-size 3", "cpu-8"), "fix: compile_topology= with 9 devices, or other degrees");
+  EXPECT_EQ(fix("--tensor-model-parallel-size 7", "v6e-8"), "fix: other degrees") << "such slices have powers of two";
+  EXPECT_EQ(fix("--tensor-model-parallel-size 100000", "h100-8"), "fix: other degrees") << "65,536 at most";
+}
+
+TEST(FromMegatron, VirtualStagesDivideTheLayersOfAStage) {
+  const std::string stages = kDense + "--num-layers 32 --pipeline-model-parallel-size 8 --num-virtual-stages-per-pipeline-rank ";
+  EXPECT_EQ(given(stages + "2", "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=2");
+  EXPECT_EQ(given(stages + "4", "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=1");
+  for (const std::string chunks : {"3", "8", "1000000000"}) {
+    EXPECT_EQ(refusal(stages + chunks), "--from megatron: --num-virtual-stages-per-pipeline-rank: '" + chunks +
+                                            "', a divisor of the 4 layers of a stage was expected\n  fix: correct it, or leave it out");
+  }
 }
 
 TEST(FromMegatron, RefusesModelsThatNoFamilyHas) {

@@ -164,6 +164,21 @@ TEST(FromTorchtitan, RefusesFilesThatAreNoJobs) {
   EXPECT_THAT(job_refusal(kLlama + "--lr_scheduler.decay_ratio -1"), HasSubstr("'-1', a share from 0 to 1 was expected"));
 }
 
+TEST(FromTorchtitan, RefusesJobsThatNameNoModel) {
+  const test::TemporaryFolder folder;
+  const std::string refusal =
+      "--from torchtitan: neither model.name nor model.flavor is given, and torchtitan's default, a model for debugging, is none that "
+      "moesh has\n"
+      "  fix: add both, such as --model.name llama3 --model.flavor 8B, or model_name= for one of `moesh help models`";
+  EXPECT_EQ(job_refusal(folder.write("job.toml", "[training]\nseq_len = 4096\n")), refusal);
+  EXPECT_EQ(job_refusal("--training.seq_len 4096"), refusal);
+  EXPECT_EQ(job_refusal("--training.seq_len 4096", {"model_name=llama2-7b"}), "no error");
+  for (const std::string word : {"job.yaml", "llama3_8b", "/nowhere/at/all"}) {
+    EXPECT_EQ(job_refusal(word), "--from torchtitan: '" + word + "' is neither a TOML file nor a command\n"
+                                 "  fix: name a job's file, which ends in .toml, or give the command in quotes");
+  }
+}
+
 TEST(FromProgram, RefusesWhatIsNoCommandOfAProgram) {
   EXPECT_EQ(test::message_of([] { from_program("deepspeed", "--x", {}); }),
             "the command line: --from deepspeed: megatron or torchtitan was expected\n  fix: --from megatron \"--num-layers 32 ...\"");
