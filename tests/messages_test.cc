@@ -140,15 +140,6 @@ std::vector<std::filesystem::path> files_under(const std::filesystem::path& fold
   return files;
 }
 
-// Folders under construction whose messages need not be quoted yet; an entry is removed when its messages are quoted.
-const std::vector<std::string> kUnderConstruction{"src/plan/"};
-
-bool is_under_construction(const std::filesystem::path& file) {
-  const std::string name = file.lexically_relative(kRoot).string();
-  return std::any_of(kUnderConstruction.begin(), kUnderConstruction.end(),
-                     [&](const std::string& start) { return name.starts_with(start); });
-}
-
 // Messages that no test can provoke: they report a binary built wrongly, without a file or a kernel; a system that does not let a process
 // protect its memory or start another one; a run that breaks its own plan; and a SentencePiece failure on a model that was read well.
 const std::set<std::string> kUnreachable{"a built-in file is missing: ", "memory cannot be closed or opened: ", "no process can be started: ",
@@ -157,7 +148,6 @@ const std::set<std::string> kUnreachable{"a built-in file is missing: ", "memory
 std::vector<Message> all_messages() {
   std::vector<Message> all;
   for (const auto& file : files_under(kRoot / "src")) {
-    if (is_under_construction(file)) continue;
     for (Message& message : messages_in(file)) all.push_back(std::move(message));
   }
   return all;
