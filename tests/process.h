@@ -83,7 +83,7 @@ class Process {
   pid_t id_ = 0;
 };
 
-// Signals a process that was looked for; an id of 0 would stand for the whole group of the test itself.
+// Sends a signal to a process that was found. An id of 0 is not passed on: it would mean the process group of the test itself.
 inline void kill_process(pid_t id, int signal) {
   EXPECT_GT(id, 0) << "no such process";
   if (id > 0) ::kill(id, signal);

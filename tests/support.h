@@ -89,7 +89,7 @@ class WorkingFolder {
   std::filesystem::path before_;
 };
 
-// Somebody who may not do everything, while this object lives: for root another user, else the user that runs the tests.
+// Makes the process an unprivileged user during the object's lifetime: another user if it runs as root, otherwise the same one.
 class AnotherUser {
  public:
   AnotherUser() {

@@ -19,7 +19,7 @@ constexpr double kRedraw = 0.1;  // seconds between redraws on a terminal
 constexpr double kLine = 10;     // seconds between lines elsewhere
 constexpr int kBar = 24;         // columns
 
-int hiding = 0;  // how many HiddenProgress hide the displays
+int hiding = 0;  // number of HiddenProgress objects that hide the displays
 
 // Rounded up, as the remaining time is a guess: never "0 s left" while something is left.
 std::string left_words(double seconds) {

@@ -7,7 +7,7 @@
 
 namespace moesh {
 
-// While one lives that hides them, no display is shown.
+// No progress is displayed during the lifetime of an object that was made with `hides`.
 class HiddenProgress {
  public:
   explicit HiddenProgress(bool hides);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -32,6 +33,15 @@ void make_folder(const std::string& path, std::string_view fix) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) fail("the folder cannot be made: " + error.message(), path, std::string(fix));
+}
+
+// mkdir succeeds for one process only.
+std::string make_new_folder(const std::function<std::string(int)>& name, std::string_view fix) {
+  for (int i = 1;; ++i) {
+    const std::string path = name(i);
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST) fail("the folder cannot be made: " + system_reason(), path, std::string(fix));
+  }
 }
 
 }  // namespace moesh

@@ -1,6 +1,7 @@
 // The operating system: the text of its errors, its name, its clock, its folders.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,5 +18,8 @@ std::string local_time(const char* format);
 
 // Makes a folder and all folders above it; one that exists is left as it is.
 void make_folder(const std::string& path, std::string_view fix);
+// Makes the first of the folders name(1), name(2), ... that does not exist yet, and returns its path. Of several processes that ask for
+// the same names, each gets another folder.
+std::string make_new_folder(const std::function<std::string(int)>& name, std::string_view fix);
 
 }  // namespace moesh

@@ -255,7 +255,7 @@ int remove(const Arguments& arguments) {
 struct Act {
   std::string_view name;
   int (*run)(const Arguments&);
-  std::string_view options;  // those that it takes, separated by blanks
+  std::string_view options;  // the options that it takes, separated by blanks
 };
 
 constexpr Act kActs[] = {

@@ -106,7 +106,7 @@ int run_checked(const std::vector<std::string>& words) {
 
 Arguments::Arguments(std::span<const Option> options, const std::vector<std::string>& words) {
   const Option* taking_rest = nullptr;
-  std::size_t taken_before = 0;  // how many values there were before that option
+  std::size_t taken_before = 0;  // number of values that were given before that option
   const auto end_rest = [&] {
     if (taking_rest != nullptr && given_.size() == taken_before) refuse_missing(*taking_rest);
     taking_rest = nullptr;

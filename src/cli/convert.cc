@@ -61,7 +61,7 @@ train::Converted to_checkpoint(const train::Conversion& conversion, const Argume
   return train::to_checkpoint(conversion, session.loaded.settings, session.graph, workers);
 }
 
-// The path without slashes at its end, so that the name of a folder beside it can be made of it.
+// The path without trailing slashes, so that appending to it gives the name of a folder next to it.
 std::string destination(std::string path) {
   while (path.size() > 1 && (path.ends_with('/') || path.ends_with("/."))) path.pop_back();
   if (path.empty()) refuse("TO is empty, the name of a new folder was expected", kCommandLine, "moesh convert FROM TO");

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/machine_cores.h"
@@ -34,7 +35,7 @@ constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 volatile std::sig_atomic_t asked_by = 0, times_asked = 0;
 
-// Only counts: the loop that waits for the run's processes hands signals on.
+// Only counts the signal. The loop that waits for the child process forwards it.
 void on_signal(int signal) {
   asked_by = signal;
   times_asked = times_asked + 1;
@@ -84,8 +85,9 @@ class Started {
   }
   // The ranks of the processes that disappeared first; empty if that is not known.
   const std::vector<int>& first_gone() const { return first_gone_; }
-  // Whether all `count` processes end after their step when SIGUSR1 asks them to. Taken to be so if this system does not list them.
-  bool listen(int count) const {
+  // Whether all `count` processes have a handler for SIGUSR1, so that they end after their step on it. True if this system does not list
+  // them.
+  bool handle_requests(int count) const {
     if (!is_told_) return true;
     return std::count_if(there_.begin(), there_.end(), [&](pid_t id) { return numbers_.contains(id) && is_caught(id, SIGUSR1); }) == count;
   }
@@ -144,82 +146,86 @@ void tell_mpirun_killed(int signal) {
                         signal, ::strsignal(signal)));
 }
 
-// A process that such a signal reaches ends the run in order.
+// For a signal that makes the process that receives it end the run properly, with a checkpoint.
 void tell_asked(int signal) {
   log_notice(fmt::format("signal {} ({}) to a process of the run has ended it", signal, ::strsignal(signal)));
 }
 
-bool is_wish(int signal) { return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end(); }
+bool asks_to_end(int signal) { return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end(); }
 
-using SteadyClock = std::chrono::steady_clock;
-constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
-
-// Hands the signals of the launcher on to its child process. The first becomes SIGUSR1, which mpirun passes on to its processes, and
-// which makes them end after their step. While they are not all up there is no step to end, and mpirun would drop it: the child is then
-// ended by SIGTERM, as it is by a further signal.
-class Wishes {
+// Forwards the launcher's signals to its child process. The first becomes SIGUSR1, which mpirun passes on to its processes, and which makes
+// them end after their step. As long as some of them have no handler for it, there is no step to end and mpirun would drop the signal, so
+// the child gets SIGTERM instead. Further signals become SIGTERM too.
+class SignalForwarding {
  public:
-  template <typename IsUp>
-  void hand_on(pid_t child, const IsUp& is_up) {
+  template <typename HandlesRequests>
+  void forward(pid_t child, const HandlesRequests& handles_requests) {
     const int times = times_asked;
     if (times == seen_) return;
     seen_ = times;
-    const auto now = SteadyClock::now();
-    if (first_ && now - *first_ < kOneWish) return;
-    ::kill(child, !first_ && is_up() ? SIGUSR1 : SIGTERM);
-    if (!first_) first_ = now;
+    if (first_ && seconds_since(*first_) < kOneRequest) return;
+    ::kill(child, !first_ && handles_requests() ? SIGUSR1 : SIGTERM);
+    if (!first_) first_ = Clock::now();
   }
 
  private:
-  // A caller may send a signal both to the process and to its group, as `timeout` does.
-  static constexpr auto kOneWish = std::chrono::milliseconds(500);
+  // Seconds in which signals count as one: a caller such as `timeout` sends its signal both to the process and to its group.
+  static constexpr double kOneRequest = 0.5;
   int seen_ = 0;
-  std::optional<SteadyClock::time_point> first_;
+  std::optional<Clock::time_point> first_;
 };
 
-// mpirun may wait forever for a process that was killed while starting, so mpirun is killed once it has had no processes for a while.
-int wait_for_mpirun(pid_t id, int processes) {
-  constexpr auto kAlone = std::chrono::seconds(10);
-  Started started(id);
-  Wishes wishes;
-  auto had_any = SteadyClock::now();
-  bool is_given_up = false;
+// Waits until the child process ends and returns its status, or nothing if the system cannot tell. Forwards signals meanwhile, and calls
+// `look` at intervals.
+template <typename Look, typename HandlesRequests>
+std::optional<int> status_of(pid_t id, const Look& look, const HandlesRequests& handles_requests) {
+  SignalForwarding signals;
   while (true) {
     int status = 0;
     const pid_t ended = ::waitpid(id, &status, WNOHANG);
-    if (ended < 0 && errno != EINTR) return 1;
-    if (ended == id) {
-      const int code = code_of(status), signal = code - 128;
-      if (signal <= 0 || signal >= NSIG || asked_by != 0) return code;
-      if (WIFSIGNALED(status) && !is_given_up) tell_mpirun_killed(signal);
-      else if (is_wish(signal)) tell_asked(signal);
-      else tell_killed(signal, started.first_gone());
-      return code;
-    }
-    const auto now = SteadyClock::now();
-    if (!started.are_gone()) had_any = now;
-    else if (now - had_any > kAlone) is_given_up = ::kill(id, SIGKILL) == 0;
-    wishes.hand_on(id, [&] { return started.listen(processes); });
-    std::this_thread::sleep_for(kBetweenLooks);
+    if (ended == id) return status;
+    if (ended < 0 && errno != EINTR) return std::nullopt;
+    look();
+    signals.forward(id, handles_requests);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
+// mpirun may wait forever for a process that was killed while starting, so mpirun is killed once it has had no processes for a while.
+int wait_for_mpirun(pid_t id, int processes) {
+  constexpr double kAlone = 10;  // seconds
+  Started started(id);
+  auto had_any = Clock::now();
+  bool is_given_up = false;
+  const auto look = [&] {
+    if (!started.are_gone())
+      had_any = Clock::now();
+    else if (seconds_since(had_any) > kAlone)
+      is_given_up = ::kill(id, SIGKILL) == 0;
+  };
+  const std::optional<int> status = status_of(id, look, [&] { return started.handle_requests(processes); });
+  if (!status) return 1;
+  const int code = code_of(*status), signal = code - 128;
+  if (signal <= 0 || signal >= NSIG || asked_by != 0) return code;
+  if (WIFSIGNALED(*status) && !is_given_up)
+    tell_mpirun_killed(signal);
+  else if (asks_to_end(signal))
+    tell_asked(signal);
+  else
+    tell_killed(signal, started.first_gone());
+  return code;
+}
+
 int wait_for(pid_t id) {
-  Wishes wishes;
-  int status = 0;
-  while (true) {
-    const pid_t ended = ::waitpid(id, &status, WNOHANG);
-    if (ended < 0 && errno != EINTR) return 1;
-    if (ended == id) return code_of(status);
-    wishes.hand_on(id, [] { return true; });
-    std::this_thread::sleep_for(kBetweenLooks);
-  }
+  const std::optional<int> status = status_of(
+      id, [] {}, [] { return true; });
+  return status ? code_of(*status) : 1;
 }
 
 using FileClock = std::filesystem::file_time_type::clock;
 
-// Later checkpoints than the one to go on from are set aside by the first start. If it has died before that, some are still there that
-// are older than the launch, and the next start must not take them.
+// Whether a restart needs --from again. The first start sets aside all checkpoints after the step that --from names. If it died before
+// that, some of them are still there, older than the launch, and the restart must not resume from one of those.
 bool must_set_aside(const Launch& of, FileClock::time_point launched) {
   if (!of.from) return false;
   std::error_code error;
@@ -236,7 +242,7 @@ int run_once(const Launch& of, bool passes_from) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  // Until the child process has let go of the handlers, a signal waits.
+  // Signals are blocked until the child has reset its handlers, so that none is lost in between.
   sigset_t all, before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, &before);
@@ -258,20 +264,20 @@ int run_once(const Launch& of, bool passes_from) {
 }
 
 // Counts signals during its lifetime.
-class HandedOn {
+class CountedSignals {
  public:
-  HandedOn() {
+  CountedSignals() {
     asked_by = 0;
     times_asked = 0;
     struct sigaction action {};
     action.sa_handler = on_signal;
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
   }
-  ~HandedOn() {
+  ~CountedSignals() {
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
   }
-  HandedOn(const HandedOn&) = delete;
-  HandedOn& operator=(const HandedOn&) = delete;
+  CountedSignals(const CountedSignals&) = delete;
+  CountedSignals& operator=(const CountedSignals&) = delete;
 
  private:
   std::array<struct sigaction, kSignals.size()> before_;
@@ -280,7 +286,7 @@ class HandedOn {
 }  // namespace
 
 int launch(const Launch& of) {
-  const HandedOn signals;
+  const CountedSignals signals;
   const auto launched = FileClock::now();
   for (int restarts = 0;; ++restarts) {
     const int code = run_once(of, restarts == 0 ? of.from.has_value() : must_set_aside(of, launched));

@@ -14,7 +14,7 @@ struct Launch {
   bool chooses_threads = true;      // whether --threads may be added for each process; false if `words` has it
   std::vector<std::string> words;   // the command's name and its arguments
   std::string checkpoints = {};     // folder of the run's checkpoints, if it may be restarted
-  std::optional<std::int64_t> from = std::nullopt;  // step of the checkpoint that the first start goes on from
+  std::optional<std::int64_t> from = std::nullopt;  // step of the checkpoint that the first start resumes from
 };
 
 // Returns the exit code. A signal makes the processes end after their current step.

@@ -146,7 +146,7 @@ int train_with_others(const Arguments& arguments, transport::Processes& processe
   return failure.code;
 }
 
-// What the launcher only looks at is told by the run itself.
+// Silences notices while the launcher reads the settings, because the run that it starts prints them itself.
 class Unheard {
  public:
   Unheard() { hear_notices(false); }
@@ -155,7 +155,7 @@ class Unheard {
   Unheard& operator=(const Unheard&) = delete;
 };
 
-// The folder that all starts of a run share. If no name is given, it is made here.
+// The folder that all starts of a run share. It is created here if the run has no name.
 struct RunFolder {
   std::string path;
   bool is_made = false;
@@ -172,7 +172,7 @@ RunFolder shared_folder(const Arguments& arguments) {
   return {train::named_run_folder(settings), false};
 }
 
-// The same command without the options that ask for processes and restarts, and without those that are of the first start only.
+// The same command without the options for processes and restarts, and without the options that are for the first start only.
 Launch launch_of(const Arguments& arguments, std::int64_t processes, std::int64_t restarts) {
   Launch launch{static_cast<int>(processes), static_cast<int>(restarts), !arguments.has(kThreads.name), {"train"}};
   launch.words.insert(launch.words.end(), arguments.request().begin(), arguments.request().end());

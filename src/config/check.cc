@@ -89,7 +89,7 @@ void check_schedule(const Settings& settings) {
   }
 }
 
-// The loss over no batch would be 0, better than any.
+// An evaluation of no batch would report a loss of 0.
 void check_evaluation(const Settings& settings) {
   if (settings.integer("eval_interval") <= 0 || settings.integer("eval_steps") != 0) return;
   refuse(fmt::format("eval_interval={} asks for evaluations, and eval_steps=0 gives them no batch", settings.integer("eval_interval")),

@@ -196,7 +196,7 @@ const Assignment* last_of(const Assignments& all, std::string_view name) {
   return found == all.rend() ? nullptr : &*found;
 }
 
-// The last assignment of each key. Those before it come from files that a file inherits.
+// The last assignment of each key. Earlier ones come from files that are inherited.
 Assignments last_of_each(const Assignments& all) {
   Assignments last;
   for (const Assignment& assignment : all) {
@@ -214,13 +214,14 @@ std::vector<AxisRule> merge_rules(std::vector<AxisRule> rules, const std::vector
   return rules;
 }
 
-// The source's override_logical_axis_rules=true, if it gives that.
+// The assignment override_logical_axis_rules=true of a source; null if the source does not set it.
 const Assignment* replacing_flag(const Assignments& all) {
   const Assignment* flag = last_of(all, "override_logical_axis_rules");
   return flag != nullptr && std::get<bool>(flag->value) ? flag : nullptr;
 }
 
-// override_logical_axis_rules is about the rules of its own source. The reference empties the list if the command line gives none.
+// override_logical_axis_rules concerns only the rules of its own source. If the command line gives no rules with it, the reference empties
+// the list.
 void check_replacing_flag(const Assignments& all, bool has_rule_set, std::vector<std::string>& notices) {
   const Assignment* flag = replacing_flag(all);
   if (flag == nullptr || last_of(all, "logical_axis_rules") != nullptr) return;
@@ -232,8 +233,8 @@ void check_replacing_flag(const Assignments& all, bool has_rule_set, std::vector
       fmt::format("{}: override_logical_axis_rules=true has no effect without logical_axis_rules beside it", flag->origin.where));
 }
 
-// Rules of a preset, the environment and the command line are merged into those in force. Those of a file replace the whole list, as its
-// other keys replace those of the file that it inherits; so do rules beside override_logical_axis_rules.
+// Rules of a preset, the environment and the command line are merged, label by label, into the current ones. Rules of a file replace the
+// whole list, as all keys of a file replace those that it inherits; and so do rules given together with override_logical_axis_rules.
 bool merges_rules(const Assignments& all, Source source) {
   return source != Source::base && source != Source::file && replacing_flag(all) == nullptr;
 }
@@ -280,7 +281,7 @@ Assignments preset_of(const std::string& name, const std::string& where, std::ve
   return assignments_of(parse_builtin(model_file(name, where)), Source::preset);
 }
 
-// Refuses keys that the environment or the command line give with other values than the preset.
+// Refuses keys whose values in the environment or on the command line differ from the preset's.
 void check_against(const Assignments& given, const Assignments& preset, const std::string& name) {
   for (const Assignment& assignment : preset) {
     const Assignment* other = last_of(given, assignment.key->name);
@@ -291,7 +292,7 @@ void check_against(const Assignments& given, const Assignments& preset, const st
   }
 }
 
-// The preset without the keys that `given`, the environment and the command line, replaces.
+// The preset without the keys that are replaced by `given`, the assignments of the environment and the command line.
 Assignments read_preset(const Settings& settings, const Assignments& given, std::vector<std::string>& notices) {
   const std::string& name = settings.text("model_name");
   if (name == "default") return {};
@@ -306,7 +307,7 @@ Assignments read_preset(const Settings& settings, const Assignments& given, std:
   return preset;
 }
 
-// The first names of a list that a note gives.
+// The first few names of a list, for a note.
 std::string some_of(std::vector<std::string> names) {
   const std::size_t shown = std::min<std::size_t>(names.size(), 6);
   const std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
@@ -314,7 +315,7 @@ std::string some_of(std::vector<std::string> names) {
   return join(names, ", ") + more;
 }
 
-// Notes the keys of the user's file that give way to the preset. `settings` holds what the file says.
+// Notes the keys of the user's file that the preset overrides. `settings` are those of the file, before the preset is applied.
 void note_replaced_by_preset(const Settings& settings, const Assignments& preset, const std::string& name,
                              std::vector<std::string>& notices) {
   std::vector<std::string> keys;

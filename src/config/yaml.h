@@ -36,10 +36,10 @@ YamlNode parse_yaml_value(std::string_view text, const std::string& where);
 // Reads and parses a file of the file system.
 YamlNode read_yaml(const std::string& path, const YamlLimits& limits = {});
 
-// Whether a path ends as those of YAML files do.
+// Whether a path ends in .yml or .yaml.
 inline bool is_yaml_path(std::string_view path) { return path.ends_with(".yml") || path.ends_with(".yaml"); }
 
-// Whether the text is an integer with further digits behind a leading zero, which YAML 1.1 reads as octal: 0400 is 256.
+// Whether the text is an integer with a leading zero, which YAML 1.1 reads as octal: 0400 is 256.
 bool has_leading_zeros(std::string_view text);
 inline constexpr std::string_view kWithoutLeadingZeros = "a number without leading zeros";
 inline constexpr std::string_view kOctal = "leave the zeros out, which YAML takes for an octal number: 0400 is 256";

@@ -108,19 +108,13 @@ double wire_bytes(Kind kind, double operand_bytes, std::int64_t group) {
   return 0;
 }
 
+// Nearer levels have added up before the farthest one does: it handles only their share of a sum.
 double far_wire_bytes(Kind kind, double operand_bytes, const Group& group) {
   if (group.empty()) return 0;
-  const auto far = static_cast<double>(group.back().devices);
-  const double shard = operand_bytes / static_cast<double>(devices_of(group));
-  switch (kind) {
-    case Kind::slice: return 0;
-    case Kind::all_gather: return operand_bytes * (far - 1);
-    case Kind::reduce_scatter: return shard * (far - 1);
-    case Kind::all_reduce: return 2 * shard * (far - 1);
-    case Kind::all_to_all: return operand_bytes * (far - 1) / far;
-    case Kind::permute: return operand_bytes;
-  }
-  return 0;
+  const std::int64_t far = group.back().devices;
+  const bool is_sum = kind == Kind::reduce_scatter || kind == Kind::all_reduce;
+  const double nearer = is_sum ? static_cast<double>(devices_of(group)) / static_cast<double>(far) : 1;
+  return wire_bytes(kind, operand_bytes / nearer, far);
 }
 
 double collective_seconds(Kind kind, double operand_bytes, const Group& group, double busiest) {

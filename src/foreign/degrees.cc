@@ -87,8 +87,8 @@ void tell_target(std::optional<std::int64_t> target, std::optional<std::int64_t>
   }
 }
 
-// A number of devices that would do in place of `count`: exactly `unit`, or a multiple of it; with compile_topology= one that its kind of
-// machine comes with. Empty if there is none.
+// Words that offer a number of devices instead of `count`: exactly `unit`, or a multiple of it. With compile_topology=, only a size that
+// machines of that kind come in. Empty if there is none.
 std::string fitting_words(std::int64_t count, std::int64_t unit, bool is_exact, const Translation& translation) {
   const std::optional<std::string> target = translation.own("compile_topology");
   if (!target || target->empty()) return counted(is_exact ? unit : std::max<std::int64_t>(1, count / unit) * unit, "device") + ", or ";

@@ -16,8 +16,8 @@ struct Flag {
   std::string where;                // for messages: "--from megatron: --num-layers", "job.toml:12"
 };
 
-// The largest whole number that most flags may have, so that the product of any two stays within 64 bits with room for sums; and that of
-// flags that are not multiplied.
+// The largest integer that most flags accept, so that the product of any two fits 64 bits with room for sums; and the largest for flags
+// that are never multiplied.
 inline constexpr std::int64_t kMostOfAFlag = 1'000'000'000;
 inline constexpr std::int64_t kMostAlone = 1'000'000'000'000;
 

@@ -321,7 +321,8 @@ std::vector<Flag> without_idle_sections(std::vector<Flag> all, Translation& tran
   return all;
 }
 
-// A command of one word that is no flag, such as "job.yaml", would mean nothing but defaults.
+// Refuses a single word that is neither a flag nor a TOML file, such as "job.yaml", which would otherwise be taken as a command without
+// any settings.
 void check_single_word(const std::vector<ShellWord>& words) {
   if (words.size() != 1) return;
   const std::string& word = words.front().text;

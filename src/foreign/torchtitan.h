@@ -15,7 +15,7 @@ namespace moesh::foreign {
 
 Imported from_torchtitan(const std::vector<ShellWord>& words, const std::vector<std::string>& own);
 
-// The settings that from_torchtitan translates, for tests and for suggesting one for a misspelled setting.
+// The settings that from_torchtitan translates: for tests, and to suggest one for a misspelled name.
 std::span<const std::string_view> translated_torchtitan_settings();
 
 // The settings of a job's TOML file, by their full names: "training.seq_len".

@@ -32,8 +32,8 @@ Topology find_topology(std::string_view name, std::int64_t slices, const std::st
 // listed, of nodes and of single devices those whose number is a power of two.
 std::vector<std::string> machines_like(std::string_view name, std::int64_t least, std::int64_t most);
 
-// The number of devices, nearest to `wanted`, of a machine like `name` of `slices` slices that is a multiple of `unit`, or nothing if no
-// machine of that kind is.
+// The multiple of `unit` closest to `wanted` that is the number of devices of a machine of the same kind as `name` with `slices` slices;
+// nothing if there is no such machine.
 std::optional<std::int64_t> nearest_devices_like(std::string_view name, std::int64_t slices, std::int64_t wanted, std::int64_t unit);
 
 // The number of devices in one domain of the link, which a collective can reach over it.

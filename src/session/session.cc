@@ -36,7 +36,7 @@ Session session_of(config::Loaded loaded, Evenness evenness) {
           std::move(layout)};
 }
 
-// Notes settings of the exchange of tokens between devices if every device has all experts. The reference refuses them there.
+// Notes settings of the token exchange that have no effect because every device has all experts. The reference refuses them in that case.
 void note_idle_exchange(const Session& session) {
   const config::Settings& settings = session.loaded.settings;
   if (session.shape.moe.strategy != config::MoeStrategy::sparse || !session.shape.is_moe()) return;
@@ -44,7 +44,7 @@ void note_idle_exchange(const Session& session) {
     if (sharding::shards(sharding::resolve_spec({label}, settings.rules("logical_axis_rules"), session.mesh), session.mesh) > 1) return;
   }
   const double factor = settings.real("ragged_buffer_factor");
-  if (settings.boolean("use_ring_of_experts") && factor > 0 && factor < 1) return;  // a ring of one device drops rows then
+  if (settings.boolean("use_ring_of_experts") && factor > 0 && factor < 1) return;  // then a ring of one device drops rows
   std::vector<std::string> keys;
   for (const char* key : {"use_ring_of_experts", "ragged_buffer_factor"}) {
     if (settings.is_by_user(key) && !settings.is_default(key)) keys.emplace_back(key);

@@ -22,7 +22,7 @@ constexpr std::int64_t kMostIndex = std::int64_t{1} << 30;
 constexpr const char* kNameOne =
     "name a folder that moesh has written a checkpoint to; a run of which none is whole can begin anew under another run_name";
 
-// What the system denies says nothing about the file, which may be whole: it is no damage.
+// An error of the system says nothing about the file, which may be intact, so it does not count as damage.
 [[noreturn]] void not_read(const std::string& path, int error) {
   fail("the system does not let it be read: " + system_reason(error), path,
        "see to its permissions and its disk and try again, or " + std::string(kTakeAnother));
@@ -66,7 +66,7 @@ Descriptor open_file(const std::string& path, const File& file) {
 
 Checkpoint::Checkpoint(std::string folder) : folder_(std::move(folder)) {
   const std::string path = folder_ + "/index.json";
-  if (has_index(folder_)) open_there(path);  // so that one that may not be read is told from one that is damaged
+  if (has_index(folder_)) open_there(path);  // tells an index that may not be read from a damaged one
   index_ = parse_index(read_file(path, "the index of a checkpoint", kMostIndex, kNameOne), path);
   for (const File& file : index_.files) files_.push_back(open_file(folder_ + "/" + file.name, file));
 }

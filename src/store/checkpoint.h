@@ -15,8 +15,8 @@ namespace moesh::store {
 
 class Checkpoint {
  public:
-  // Opens all files, so that they can be read even if somebody removes them. Refuses files that are missing, cut short or damaged, and
-  // fails, as all functions here do, if the system does not let them be read.
+  // Opens all files, so that they can be read even if somebody removes them. Refuses files that are missing, cut short or damaged. Like
+  // all functions here, it fails if the system does not let it read a file.
   explicit Checkpoint(std::string folder);
 
   const Index& index() const { return index_; }

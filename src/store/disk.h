@@ -19,7 +19,8 @@ void ask_for_room(int file, std::int64_t bytes, const std::string& path);
 void sync(int file, const std::string& path);
 void sync_folder(const std::string& path);
 void rename_path(const std::string& from, const std::string& to);
-// Removes a folder and its contents, index.json first, so that a folder that is left half removed is not taken for a checkpoint.
+// Removes a folder with its contents, if it exists: index.json first, so that a folder that is left half removed is not taken for a
+// checkpoint.
 void remove_folder(const std::string& path);
 
 }  // namespace moesh::store

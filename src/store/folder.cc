@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kSeeTo = "see to its permissions and its disk";
 constexpr const char* kOtherFolder = "choose base_output_directory or run_name, or enable_checkpointing=false";
 
-// The names in a folder; none if it is not there.
+// The names in a folder; none if the folder does not exist.
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -34,7 +34,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// A name that is a step and this ending, which may be empty.
+// The step in a name that consists of a step and the ending (which may be empty); nothing for other names.
 std::optional<std::int64_t> step_of(std::string_view name, std::string_view ending) {
   if (!name.ends_with(ending)) return std::nullopt;
   name.remove_suffix(ending.size());
@@ -47,15 +47,11 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-void remove_if_there(const std::string& path) {
-  if (std::filesystem::exists(std::filesystem::symlink_status(path))) remove_folder(path);
-}
-
 void check_writable(const std::string& folder) {
   const std::string probe = fmt::format("{}/.probe-{}", folder, ::getpid());
   ::unlink(probe.c_str());
   const Descriptor file(::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
-  // A full disk is no reason to end: a run says that at each checkpoint, and removing some makes room.
+  // A full disk does not end the run: it is reported at each checkpoint, and removing old checkpoints makes room.
   if (!file.is_open() && errno != ENOSPC && errno != EDQUOT)
     fail("no file can be made there: " + system_reason(), folder, fmt::format("{}, {}", kSeeTo, kOtherFolder));
   ::unlink(probe.c_str());
@@ -71,7 +67,7 @@ bool has_index(const std::string& checkpoint) {
   fail("the system does not say whether it is there: " + system_reason(), path, kSeeTo);
 }
 
-// A link counts even if it leads nowhere: its disk may not be there.
+// A dangling symbolic link counts too: the disk that it points to may not be mounted.
 std::vector<std::int64_t> steps_in(const std::string& folder) {
   std::vector<std::int64_t> steps;
   for (const std::string& name : names_in(folder)) {
@@ -92,8 +88,8 @@ std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t ke
   steps.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, static_cast<std::int64_t>(steps.size()) - keep)));
   for (const std::int64_t step : steps) {
     const std::string path = checkpoint_path(folder, step), gone = path + ".part";
-    remove_if_there(gone);
-    rename_path(path, gone);  // so that one that is half removed is not taken for one that is damaged
+    remove_folder(gone);      // left by a process that died
+    rename_path(path, gone);  // so that a half removed checkpoint is not taken for a damaged one
     remove_folder(gone);
   }
   return steps;

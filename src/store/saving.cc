@@ -23,7 +23,7 @@ namespace moesh::store {
 namespace {
 
 constexpr std::int64_t kHeaderAlignment = 64;  // of the first tensor's data
-constexpr std::chrono::milliseconds kPause(5);  // between two looks for what another process reports
+constexpr std::chrono::milliseconds kPause(5);  // between two looks for the reports of other processes
 constexpr const char* kElsewhere = "choose base_output_directory elsewhere";
 
 // A piece's name in a file: the tensor's own name for all of it, else with the range of each dim, "w[0:8,4:8]".
@@ -38,14 +38,14 @@ std::string part_of(const std::string& folder) { return folder + ".part"; }
 std::string report_path(const std::string& part, int process) { return fmt::format("{}/part-{:05}.json", part, process); }
 std::string failure_path(const std::string& part, int process) { return fmt::format("{}/failed-{:05}", part, process); }
 
-// Reports a failure through a file in the folder that all processes share, where the first process looks for it. A full disk may have
-// room for an empty file only.
+// Reports a failure through a file in the folder that all processes share, where the first process looks for it. If the disk is full, an
+// empty file may still be possible.
 void tell_failure(const std::string& part, int process, const std::string& what) {
   const std::string path = failure_path(part, process);
   try {
     replace_file(path, what, "");
   } catch (const Error&) {
-    // Without it the first process gives this one up after its timeout.
+    // Without the file, the first process stops waiting for this one after its timeout.
     const Descriptor empty(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   }
 }
@@ -98,8 +98,8 @@ void Saving::mark_read(const std::string& tensor) {
   changed_.notify_all();
 }
 
-// After a failure: each process gives back its room, and the first one removes the folder once the others write there no more. Returns
-// what to add to the error.
+// After a failure, each process removes its own data, and the first one removes the folder once no other process writes there. Returns
+// text to append to the error message.
 std::string Saving::clean_up(const std::string& error) {
   if (!gives_name_) return "";  // the caller removes it
   if (!index_.files.empty()) ::unlink((part_ + "/" + index_.files.front().name).c_str());
@@ -188,15 +188,14 @@ void Saving::write_tensor(Held& held, int file, std::int64_t& offset) {
 void Saving::give_name() const {
   const std::string old = folder_ + ".old";
   sync_folder(part_);
-  struct stat status {};
-  const bool is_there = ::stat(folder_.c_str(), &status) == 0;
+  const bool is_there = lies_there(folder_);
   if (is_there) rename_path(folder_, old);
   rename_path(part_, folder_);
   sync_folder(std::filesystem::absolute(folder_).parent_path());
   if (is_there) remove_folder(old);
 }
 
-// Whether the first process has waited for the others as long as it may.
+// Whether the first process has waited for the others for as long as the timeout allows.
 bool Saving::is_late() {
   if (!waits_since_) waits_since_ = Clock::now();
   return seconds_since(*waits_since_) > share_.timeout;
@@ -231,7 +230,7 @@ void Saving::join_others() {
 
 void make_part_folder(const std::string& folder) {
   const std::string part = part_of(folder);
-  if (std::filesystem::exists(std::filesystem::symlink_status(part))) remove_folder(part);
+  remove_folder(part);
   make_folder(part, kElsewhere);
 }
 

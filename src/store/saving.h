@@ -39,8 +39,8 @@ void make_part_folder(const std::string& folder);
 
 class Saving {
  public:
-  // Writes into FOLDER.part, which is renamed to FOLDER when all of it is on the disk; an earlier FOLDER is then removed. If `made` is
-  // given, writes into that folder instead, which the caller has made, and renames or removes at the end.
+  // Writes into FOLDER.part and renames it to FOLDER once all of it is on the disk; an earlier FOLDER is then removed. If `made` is given,
+  // writes into that folder instead, which the caller has created and renames or removes in the end.
   Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share = {}, std::string made = {});
   ~Saving();  // waits for the end
   Saving(const Saving&) = delete;
@@ -71,9 +71,9 @@ class Saving {
   void give_name() const;
   void mark_read(const std::string& tensor);
 
-  std::string folder_;  // its name at the end
+  std::string folder_;  // the final path
   bool gives_name_;
-  std::string part_;  // the folder that is written into
+  std::string part_;  // the folder that is written to
   Share share_;
   Index index_;
   std::vector<Held> tensors_;
@@ -85,8 +85,8 @@ class Saving {
   std::string error_;
   std::int64_t bytes_ = 0;
   double seconds_ = 0;
-  std::optional<Clock::time_point> waits_since_;  // since when the first process waits for the others
-  bool have_others_ended_ = false;                // they have all written their parts
+  std::optional<Clock::time_point> waits_since_;  // when the first process began to wait for the others
+  bool have_others_ended_ = false;                // whether all others have written their parts
   std::thread thread_;  // the last member: the thread starts when all others exist
 };
 

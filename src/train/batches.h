@@ -41,7 +41,8 @@ class Batches {
   Batch at(std::int64_t step, run::Pool& pool);
 
   std::int64_t first_row(std::int64_t step) const { return begin_row_ + (step - begin_step_) * sizes_.rows_to_load; }
-  // Where in the data the rows of a step begin: of the last requested one, or of the one after it. See data::TokenSource.
+  // The position in the data at which the rows of a step begin, see data::TokenSource. Only for the last requested step and the one after
+  // it.
   const std::string& place(std::int64_t step) const { return step == last_step_ ? place_before_ : place_; }
   // Makes `step` begin with row `row`, which is at that place in the data; later steps follow on. Returns false if the place
   // belongs to other data, which are then read from their beginning.
@@ -61,8 +62,8 @@ class Batches {
   config::BatchSizes sizes_;
   std::int64_t length_, vocab_size_;
   std::int64_t begin_step_ = 0, begin_row_ = 0;
-  std::optional<std::int64_t> last_step_;  // the last requested one
-  std::string place_before_, place_;       // of its rows, and of those after them
+  std::optional<std::int64_t> last_step_;   // the last requested step
+  std::string place_before_, place_;        // where its rows begin, and where the next step's do
   std::optional<data::Ahead<Made>> ahead_;  // exists from the first batch on
 };
 

@@ -93,8 +93,8 @@ class Candidate {
   }
 
  private:
-  // Whether all processes succeeded. Each one reads only what it needs, so that damage may be seen by some of them only. Fails if the
-  // system does not let one of them read: the checkpoint may be whole, and an older one would lose steps.
+  // Whether all processes succeeded. Each process reads only what it needs, so damage may be visible to some of them only. Fails if the
+  // system does not let one of them read: the checkpoint may be intact, and resuming from an older one would lose steps.
   template <typename Act>
   static bool all_do(const Company& company, bool has_next, const Act& act) {
     std::string damage, failure;
@@ -113,7 +113,7 @@ class Candidate {
     return found == damages.end();
   }
 
-  // Ends with this process's own error, if it has one, or else with the first one of another.
+  // Throws this process's own error if it has one, otherwise the first error of another process; returns if there is none.
   static void end_at(const std::vector<std::string>& errors, const std::exception_ptr& own) {
     if (own) std::rethrow_exception(own);
     for (const std::string& of : errors) {
@@ -161,8 +161,8 @@ std::vector<std::string> Checkpoints::own() const {
   return paths;
 }
 
-// Checkpoints of later steps belong to another course of the run, and those without an index are damaged: their folders are renamed, and
-// the files stay.
+// Sets aside, by renaming, checkpoints of later steps, which belong to an abandoned continuation of the run, and checkpoints without an
+// index, which are damaged. Their files are kept.
 void Checkpoints::set_aside_after(std::int64_t step) const {
   if (!company_.is_first()) return;
   for (const std::int64_t there : store::steps_in(folder_)) {

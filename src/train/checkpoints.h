@@ -21,7 +21,7 @@ namespace moesh::train {
 struct Start {
   std::int64_t step = 0;   // first step to run
   bool has_parameters = false;
-  bool goes_on = false;    // from a checkpoint of the run itself
+  bool goes_on = false;    // whether it resumes from a checkpoint of the same run
   std::string words;       // where the parameters came from; empty if nothing was read
 };
 

@@ -1,11 +1,9 @@
 #include "train/convert.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 
 #include <fmt/core.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -36,16 +34,12 @@ using store::Part;
 
 constexpr std::int64_t kMostOfPiece = std::int64_t{1} << 30;  // bytes above which a stack is converted layer by layer
 
-// Makes a folder beside `path`, under a name that nothing has yet.
+// Makes a folder next to `path`, with a name that nothing has yet.
 std::string folder_beside(const std::string& path) {
   constexpr const char* kFix = "name a folder that can be written";
   make_folder(fs::absolute(path).parent_path(), kFix);
-  std::string made = fmt::format("{}.{}", path, ::getpid());
-  while (::mkdir((made + ".part").c_str(), 0777) != 0) {
-    if (errno != EEXIST) fail("the folder cannot be made: " + system_reason(), made + ".part", kFix);
-    made += "+";
-  }
-  return made + ".part";
+  const auto name = [&](int i) { return fmt::format("{}.{}{}.part", path, ::getpid(), std::string(static_cast<std::size_t>(i - 1), '+')); };
+  return make_new_folder(name, kFix);
 }
 
 // A folder that takes its final name once all of it is written; otherwise it is removed.

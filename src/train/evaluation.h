@@ -36,8 +36,8 @@ class Evaluation {
   Evaluation(const Subject& subject, StepProgram program, Trainer& trainer, int threads);
 
   std::string describe() const;  // how often it runs, and on what
-  // Asks before each batch whether it must end, and returns no metrics if so. The batch is read already: `must_end` is given what
-  // went wrong with that, or null, and must then say yes. `see` is told the number of batches that are done.
+  // Calls `must_end` before each batch, and returns no metrics if it says so. The batch has been read by then: `must_end` gets the error of
+  // reading it, or null, and must return true for an error. `see` gets the number of batches done so far.
   std::optional<EvalMetrics> run(std::int64_t step, const std::function<bool(const std::exception_ptr& failure)>& must_end,
                                  const std::function<void(std::int64_t)>& see = {});
   std::int64_t batches() const { return batches_; }

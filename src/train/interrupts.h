@@ -9,11 +9,11 @@ namespace moesh::train {
 
 // While it lives, the first of SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 (with which job queues warn) prints `answer` at once
 // and asks the loop to end after its step; the second ends the process. Before and afterwards the signals do what they did without
-// it. A SIGHUP that the caller ignores, as nohup does, stays ignored. A write to a pipe that nobody reads is an error meanwhile: SIGPIPE
-// would end the process without a checkpoint.
+// it. A SIGHUP that the caller ignores, as nohup does, stays ignored. SIGPIPE is ignored during its
+// lifetime, since it would end the process without a checkpoint: a write to a pipe that nobody reads is an error instead.
 class Interrupts {
  public:
-  // `answer`: a line that lives as long as the program; empty for none.
+  // `answer`: a line to print on the first signal, which must live as long as the program; empty for none.
   static constexpr const char* kAnswer = "moesh: ending after this step; once more ends it at once\n";
   explicit Interrupts(const char* answer = kAnswer);
   ~Interrupts();

@@ -201,7 +201,7 @@ int code_of(const Interrupts& interrupts, const Company& company) {
   return code;
 }
 
-// The evaluation after the step that a run goes on after: it may have ended, or have been killed, before that was done.
+// The evaluation that was due after the last step before a resume. The run may have ended or been killed before it was done.
 struct LastEvaluation {
   bool is_missing = false;
   bool has_reached_target = false;
@@ -218,8 +218,8 @@ LastEvaluation last_evaluation(const TrainRequest& request, const Start& start, 
 constexpr const char* kAsked = "asked";
 constexpr const char* kFailed = "failed";
 
-// Runs the steps, from the first that is to be done to the last. A failure between two steps, such as a full disk or data that are gone,
-// ends the run with a checkpoint of what was done.
+// Runs the remaining steps. A failure between two steps, such as a full disk or data that has disappeared, ends the run with a checkpoint
+// of the steps that are done.
 class Loop {
  public:
   struct Parts {
@@ -238,7 +238,8 @@ class Loop {
         flops_(size.step_flops),
         interrupts_(request.company.is_first() ? Interrupts::kAnswer : "") {}
 
-  // Returns the part of the summary that only the steps know. `evaluates_first`: the evaluation before the first step is missing.
+  // Returns the part of the summary that only the steps know. `evaluates_first`: whether the evaluation that was due before the first step
+  // is missing and must be done first.
   RunSummary run(std::int64_t first, std::int64_t steps, bool evaluates_first) {
     const auto begin = Clock::now();
     steps_ = steps;
@@ -247,7 +248,7 @@ class Loop {
     for (std::int64_t step = first; step < steps && !done_.reached_target && train(step); ++step) {
       if (parts_.evaluation && is_evaluated_after(request_.settings, step)) evaluate(step);
     }
-    must_end();  // what failed in the last step is known to all processes now
+    must_end();  // tells all processes about a failure in the last step
     progress_.reset();
     saved_ = parts_.checkpoints.finish(parts_.trainer, parts_.batches);
     if (has_failed_) end_with_failure();
@@ -262,8 +263,8 @@ class Loop {
   int exit_code() const { return done_.interrupted ? code_of(interrupts_, request_.company) : 0; }
 
  private:
-  // Whether the run must end before its next step or batch, because a signal has asked for it or because something failed. All
-  // processes ask this at the same places, and get the same answer.
+  // Whether the run must end before its next step or batch, because of a signal or a failure in any process. All processes call this at the
+  // same points and get the same answer.
   bool must_end() {
     if (is_asked_ || has_failed_) return true;
     const char* const own = failure_ ? kFailed : interrupts_.asked() ? kAsked : "";
@@ -274,7 +275,7 @@ class Loop {
     return is_asked_ || has_failed_;
   }
 
-  // Keeps what goes wrong, which ends the run when all processes know of it.
+  // Stores an error of `act`. It ends the run once all processes know of it.
   template <typename Act>
   void attempt(const Act& act) {
     try {
@@ -284,7 +285,8 @@ class Loop {
     }
   }
 
-  // No process ends the others while one of them still saves.
+  // Throws the failure of this process, or waits for the process that failed to end this one. No process may end the others while one of
+  // them still saves its checkpoint.
   void end_with_failure() {
     if (!saved_.empty()) log_notice(saved_.substr(0, saved_.size() - 1));
     request_.company.all_say("", "after the checkpoint of a run that failed");
@@ -297,7 +299,7 @@ class Loop {
     request_.company.all_say("", "at the end of a run that failed");  // the process that failed ends this one
   }
 
-  // False if the run must end before this step.
+  // Returns false if the run must end before this step.
   bool train(std::int64_t step) {
     const auto begin = Clock::now();
     const double for_disk = parts_.checkpoints.waited(), for_data = parts_.batches.waited();
@@ -363,8 +365,8 @@ class Loop {
   double tokens_, flops_;  // per step
   const Interrupts interrupts_;
   std::optional<Progress> progress_;
-  bool is_asked_ = false, has_failed_ = false;  // a process was asked to end, or has failed
-  bool lacks_evaluation_ = false;               // the last evaluation that was due did not end
+  bool is_asked_ = false, has_failed_ = false;  // whether any process was asked to end, or failed
+  bool lacks_evaluation_ = false;               // whether the last evaluation that was due was cut off
   std::exception_ptr failure_;                  // of this process
   std::string saved_;
   RunSummary done_;

@@ -1,8 +1,6 @@
 #include "train/run_folder.h"
 
-#include <cerrno>
 #include <filesystem>
-#include <sys/stat.h>
 
 #include <fmt/core.h>
 
@@ -42,14 +40,10 @@ std::string name_of_date(const config::Settings& settings) {
   return Path(settings.text("model_name")).stem().string() + local_time("_%Y-%m-%d-%H-%M-%S");
 }
 
-// mkdir succeeds for one process only: of two runs in the same second, the later one takes the next name.
-Path make_new(const Path& base, const std::string& name) {
+// Of two runs in the same second, the later one takes the next name.
+std::string make_new(const Path& base, const std::string& name) {
   make_folder(base, kFolderFix);
-  for (int i = 1;; ++i) {
-    const Path folder = base / (i == 1 ? name : fmt::format("{}-{}", name, i));
-    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
-    if (errno != EEXIST) fail("the folder cannot be made: " + system_reason(), folder, kFolderFix);
-  }
+  return make_new_folder([&](int i) { return (base / (i == 1 ? name : fmt::format("{}-{}", name, i))).string(); }, kFolderFix);
 }
 
 }  // namespace
@@ -57,7 +51,7 @@ Path make_new(const Path& base, const std::string& name) {
 std::string named_run_folder(const config::Settings& settings) { return (base_folder(settings) / given_name(settings)).string(); }
 
 std::string make_run_folder(const config::Settings& settings) {
-  if (settings.text("run_name").empty()) return make_new(base_folder(settings), name_of_date(settings)).string();
+  if (settings.text("run_name").empty()) return make_new(base_folder(settings), name_of_date(settings));
   const std::string folder = named_run_folder(settings);
   make_folder(folder, kFolderFix);
   return folder;

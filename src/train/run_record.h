@@ -55,7 +55,8 @@ struct RunRecord {
 // `path`: a run's folder or its metrics file; refuses anything else. Leaves out lines that cannot be read, and says how many.
 RunRecord read_run(const std::string& path);
 
-// The loss of the evaluation after a step, if the metrics file has it. One is forgotten when its step, or an earlier one, is done again.
+// The loss of the evaluation after a step, if the metrics file has it. An evaluation does not count if its step, or an earlier one, was run
+// again afterwards.
 std::optional<double> recorded_evaluation(const std::string& path, std::int64_t step);
 
 // How many tokens the experts had, over stretches of a run's steps.

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 const std::string kConverted = test::source_folder() / "tests/golden/hf/llama";
 
-// Names that a conversion could want for folders of its own are the user's, and so is what stands there.
+// Folders whose names a conversion might use for itself belong to the user, and stay as they are.
 TEST(Convert, TouchesNothingThatIsThere) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());

@@ -1,4 +1,4 @@
-// Runs that another process of moesh starts: again when they die, and asked to end when that is asked to.
+// Runs that a launcher process starts: they are restarted when they die, and the launcher forwards its signals to them.
 #include <csignal>
 #include <filesystem>
 #include <regex>
@@ -32,7 +32,7 @@ std::vector<std::int64_t> numbers_after(const std::string& words, const std::str
   return all;
 }
 
-// Kills the run when it has done a step, and returns what it printed until it had done some after that and was asked to end.
+// Kills the run after a step, lets its restart do some more steps, then asks it to end. Returns everything that was printed.
 std::string killed_once(Process& process, const std::string& step) {
   const auto has_printed = [&](const std::string& words) {
     return test::wait_until([&] { return process.out().find(words) != std::string::npos; });
@@ -100,7 +100,7 @@ class LaunchSlow : public ::testing::Test {
   }
 };
 
-// Not while its processes start, either: a run that has missed the signal comes to its end.
+// Signals are not lost while the processes start. A run that missed the signal would run to its end.
 TEST_F(LaunchSlow, NoSignalIsLost) {
   for (const int milliseconds : {0, 5, 15, 30, 60, 90, 120, 150, 200, 250, 300, 400}) {
     const TemporaryFolder folder;
@@ -161,7 +161,7 @@ TEST_F(LaunchSlow, AJobThatIsStoppedAsAWholeGoesOn) {
   EXPECT_EQ(process.wait(), 143) << process.err();
 }
 
-// Lines of progress come every ten seconds where no terminal is.
+// Without a terminal, a line of progress is printed every ten seconds.
 TEST_F(LaunchSlow, OnlyTheFirstProcessShowsProgressAndNoneWithQuiet) {
   const TemporaryFolder folder, quiet;
   Process process(spread(folder, "steps=1000000000"), folder.path()), silent(spread(quiet, "steps=1000000000 --quiet"), quiet.path());

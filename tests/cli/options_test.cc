@@ -23,7 +23,7 @@ std::string wrong_line(const std::string& line) {
   return shown.err;
 }
 
-// The words behind an option's value in a command line: as many as it takes.
+// Values for an option: as many words as it takes.
 std::string some_words(const Option& option) {
   std::string words;
   for (std::size_t i = 0; i < 1 + static_cast<std::size_t>(std::count(option.value.begin(), option.value.end(), ' ')); ++i) words += " 1";

@@ -1,4 +1,4 @@
-// Gives huge numbers to every flag of the other programs: each is refused, or gives keys that are numbers a plan can be asked with.
+// Gives huge numbers to every flag of the other programs. Each is either refused or translated to keys with sensible numbers.
 #include <optional>
 #include <span>
 #include <string>
@@ -45,7 +45,7 @@ const std::vector<std::string> kHuge{"1000000000",          "1000000001",       
                                      "1000000000000",       "9223372036854775807", "9223372036854775808",
                                      "-9223372036854775808", "1e308",              "0"};
 
-// Whether the key's value, if it is a number, is one that no product has wrapped around. -1 stands for "all" and "what is left".
+// Whether the key's value, if it is a number, shows no overflow. -1 is allowed, as it means "all" or "what is left".
 bool is_sound(const std::string& key) {
   const std::optional<double> value = parse_real(key.substr(key.find('=') + 1));
   return !value || *value >= -1;

@@ -173,7 +173,7 @@ TEST_F(Checkpoints, SayWhatIsDamagedAndWhatToDo) {
   EXPECT_THAT(message_of([] { Checkpoint{"/nowhere"}; }), HasSubstr("the index of a checkpoint cannot be read"));
 }
 
-// That says nothing about what is in it.
+// An error of the system says nothing about the content of a checkpoint.
 TEST_F(Checkpoints, AreNotDamagedWhereTheSystemDoesNotLetThemBeRead) {
   const std::string path = save();
   const auto refused = [&](const std::string& name) {
@@ -260,7 +260,7 @@ TEST_F(Checkpoints, AreNoneWhereAProcessDoesNotWriteItsPart) {
   EXPECT_FALSE(std::filesystem::exists(path + ".part"));
 }
 
-// One process writes while another has failed: what it makes must not stay.
+// One process still writes after another has failed: nothing of it may stay.
 TEST_F(Checkpoints, AreRemovedOnceNoProcessWritesThem) {
   const std::string path = folder_.path() + "/7", part = path + ".part";
   make_part_folder(path);

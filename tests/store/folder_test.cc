@@ -1,4 +1,4 @@
-// The folder of a run's checkpoints: which are there, what a run that died leaves, and a folder that cannot be read or written.
+// The folder of a run's checkpoints: listing them, cleaning up after a run that died, and folders that cannot be read or written.
 #include "store/folder.h"
 
 #include <filesystem>

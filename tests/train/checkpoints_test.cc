@@ -243,7 +243,7 @@ TEST(KeptRuns, GoOnFromTheOneBeforeWhereTheNewestIsDamaged) {
   EXPECT_THAT(none.err, HasSubstr("cut short, damaged, or no index of a checkpoint"));
 }
 
-// A folder without its index is a damaged checkpoint, not none.
+// A numbered folder without an index counts as a damaged checkpoint, not as no checkpoint.
 TEST(KeptRuns, SetThoseAsideThatLackTheirIndex) {
   const Kept kept(kTinyModel);
   kept.run("steps=6");
@@ -269,7 +269,7 @@ TEST(KeptRuns, SetThoseAsideThatLackTheirIndex) {
   EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 4, 5));
 }
 
-// Neither an older checkpoint is taken nor the run begun anew where the system keeps the newest from being read.
+// If the system denies access to the newest checkpoint, the run neither takes an older one nor starts anew.
 TEST(KeptRuns, EndWhereTheirCheckpointsCannotBeSeen) {
   const Kept kept(kTinyModel);
   kept.run("steps=4");

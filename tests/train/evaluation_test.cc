@@ -146,12 +146,12 @@ TEST(Evaluation, OfNoBatchIsRefused) {
   EXPECT_EQ(cli::outcome("train " + test::kTinyModel + "steps=1 eval_steps=0 metrics_file=/dev/null").code, 0);
 }
 
-// A run in a folder of its own, whose checkpoints are kept.
+// A run with a folder of its own, which keeps its checkpoints.
 struct KeptEvaluations {
   test::TemporaryFolder folder;
   std::string words = kRun + "enable_checkpointing=true eval_interval=2 base_output_directory=" + folder.path() + " ";
 
-  // Asked to end in the midst of an evaluation that has no end, after step 2.
+  // Is asked to end during an endless evaluation after step 2.
   int interrupted(const std::string& more) const {
     test::Process process(words + "eval_start_step=2 eval_steps=1000000000 " + more, folder.path());
     EXPECT_TRUE(test::wait_until([&] { return process.out().find("completed step: 2") != std::string::npos; })) << process.err();

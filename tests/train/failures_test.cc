@@ -20,7 +20,7 @@ using test::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// It would save its last step only.
+// An endless run that would save only its last step.
 const std::string kEndless =
     "train " + test::kTinyMixtral +
     "compile_topology=cpu-2 ici_fsdp_parallelism=2 per_device_batch_size=1 enable_checkpointing=true checkpoint_period=1000000000 "

@@ -20,7 +20,7 @@ namespace {
 // Messages are sent in units of kUnit bytes, so that the number of units fits into MPI's int.
 constexpr std::int64_t kUnit = 64;
 enum Tag : int { kData = 1, kWords = 2, kEnd = 3 };
-constexpr double kLongestPause = 1;  // seconds; of a longer time between two looks, this process itself was stopped
+constexpr double kLongestPause = 1;  // seconds between two looks; if it takes longer, this process itself was stopped
 constexpr double kToldBy = 10;  // seconds that the first process has to report why the run ends
 
 struct Header {
@@ -164,8 +164,8 @@ class Mpi final : public Processes, public Endpoint {
     throw EndedByOther(static_cast<int>(code.value_or(1)), text.substr(colon + 1));
   }
 
-  // Waits until it is so, unless another process ends the run, or `other` does not answer in time. While a whole job is stopped,
-  // nobody can answer: such a pause counts as a short one.
+  // Waits until `is_so`, unless another process ends the run or `other` does not answer in time. While a whole job is stopped nobody can
+  // answer, so such a pause counts as a short one.
   template <typename Waits>
   void wait_until(int other, const auto& is_so, const Waits& waits) {
     auto last = Clock::now();
