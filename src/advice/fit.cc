@@ -21,7 +21,7 @@ namespace {
 using forecast::Component;
 
 // The kind of a change; the best change of each kind is offered.
-enum class Kind : std::uint8_t { scan, remat, chunks, rules, axes, moments, host, together, passes, batch, machine };
+enum class Kind : std::uint8_t { remat, chunks, rules, axes, moments, host, together, passes, batch, machine };
 
 struct Tried {
   Kind kind;
@@ -46,7 +46,6 @@ class Search {
         left_(most_trials(session)) {}
 
   Remedies run() {
-    if (!settings_.boolean("scan_layers")) attempt(Kind::scan, {"scan_layers=true"});
     if (left_ < kTrialsOfLayouts) try_batches();
     try_layouts();
     if (!fits_here()) try_together();
@@ -112,7 +111,7 @@ class Search {
   // Adds the changes that save the most of each kind, one after the other, and keeps those that save more, until the step fits.
   void try_together() {
     std::vector<Offer> best;
-    for (const Kind kind : {Kind::scan, Kind::axes, Kind::rules, Kind::remat, Kind::chunks, Kind::moments, Kind::host}) {
+    for (const Kind kind : {Kind::axes, Kind::rules, Kind::remat, Kind::chunks, Kind::moments, Kind::host}) {
       const Tried* found = nullptr;
       for (const Tried& tried : tried_) {
         const bool saves = tried.kind == kind && tried.offer.peak < least_;
@@ -346,7 +345,7 @@ std::string memory_words(const forecast::Memory& memory) {
       {"saved activations", of(Component::saved_activations)},
       {"weights in use", of(Component::weights_in_use)},
       {"working values and collective buffers", of(Component::working_values)},
-      {"the rest", of(Component::batch) + of(Component::results) + of(Component::gaps)},
+      {"the rest", of(Component::batch) + of(Component::results) + of(Component::tile_padding) + of(Component::gaps)},
   }};
   std::vector<std::string> words;
   for (const auto& [name, bytes] : parts) {

@@ -6,6 +6,7 @@
 #include "config/builtin.h"
 #include "session/reopen.h"
 #include "train/loop.h"
+#include "train/notes.h"
 #include "train/offload.h"
 
 namespace moesh::advice {
@@ -51,6 +52,7 @@ PlannedStep plan_step(const session::Session& session) {
 
 Planned plan_step(const std::vector<std::string>& request) {
   session::Session session = session::open(request);
+  if (!session.target.chip.has_memory_of_host()) train::say_what_stays_on_device(session.loaded.settings);
   PlannedStep step = plan_step(session);
   return {std::move(session), std::move(step)};
 }

@@ -58,7 +58,7 @@ Program make_program(const models::ModelRequest& request, const models::DecodeSh
 }
 
 plan::Plan plan_of(const Program& program) {
-  graph::Graph graph = partition::with_casts_folded(partition::stack_first(program.graph));
+  graph::Graph graph = partition::with_casts_folded(partition::stack_first(graph::with_blocks_inlined(program.graph)));
   return plan::lower(partition::with_chains(partition::with_sums_fused(std::move(graph))), program.mesh);
 }
 

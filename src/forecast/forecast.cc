@@ -89,8 +89,8 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   const cost::Network network(plan.mesh, target);
   const RoutedRows rows(plan, Router::drawn);
   const std::vector<Timing> timings = timings_of(plan, network, rows);
-  const std::optional<Plan> resident = offloaded.empty() ? std::nullopt : std::optional(on_device(plan, offloaded));
-  const plan::Arena arena = plan::device_arena(resident ? *resident : plan);
+  const Resident resident = resident_of(plan, target.chip, offloaded);
+  const plan::Arena arena = plan::device_arena(resident.plan);
   const Schedule schedule = schedule_of(plan, arena, timings);
   Lists lists = lists_of(plan, timings, schedule);
   Forecast made;
@@ -104,7 +104,7 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   if (peak > 0) made.mfu = size.model_flops / devices / made.seconds / peak;
   made.kernel_times = std::move(lists.kernels);
   made.collectives = std::move(lists.collectives);
-  made.memory = memory_of(resident ? *resident : plan, arena, layout);
+  made.memory = memory_of(resident, arena, layout);
   if (!rows.counted().empty()) made.busiest_rows = rows.counted().front().load.busiest;
   made.usable_memory = target.chip.usable_memory_bytes;
   made.is_of_chips = !target.chip.has_memory_of_host();

@@ -24,17 +24,6 @@ Passes passes_of(const plan::Plan& plan, const Schedule& schedule) {
 
 }  // namespace
 
-plan::Plan on_device(const plan::Plan& plan, const std::vector<Offloaded>& offloaded) {
-  plan::Plan made = plan;
-  for (const Offloaded& value : offloaded) {
-    plan::Buffer& buffer = made.buffers[static_cast<std::size_t>(value.buffer)];
-    const bool is_stack = value.made_by >= 0;
-    buffer.bytes = is_stack ? std::min(buffer.bytes, 2 * value.slice_bytes) : 2 * value.slice_bytes;
-    buffer.lasts = plan::Lasts::within;
-  }
-  return made;
-}
-
 HostMemory host_memory_of(const plan::Plan& plan, const Schedule& schedule, const mesh::Chip& chip,
                           const std::vector<Offloaded>& offloaded) {
   HostMemory host;

@@ -19,10 +19,6 @@ struct Offloaded {
   plan::InstructionId made_by = -1;  // the instruction that makes a slice; -1: the value is a moment
 };
 
-// The plan with room on the device for only two slices of each value, one in use and one in transfer: of a stack while it is live, of a
-// moment while it is updated.
-plan::Plan on_device(const plan::Plan& plan, const std::vector<Offloaded>& offloaded);
-
 struct HostMemory {
   std::vector<Offloaded> offloaded;
   std::int64_t bytes = 0;  // per device

@@ -156,12 +156,14 @@ std::string_view name_of(Component component) {
     case Component::gradients: return "gradients";
     case Component::working_values: return "working values";
     case Component::results: return "results";
+    case Component::tile_padding: return "tile padding";
     case Component::gaps: return "gaps";
   }
   return "";
 }
 
-Memory memory_of(const Plan& plan, const plan::Arena& arena, const sharding::Layout& layout) {
+Memory memory_of(const Resident& resident, const plan::Arena& arena, const sharding::Layout& layout) {
+  const Plan& plan = resident.plan;
   const Uses uses(plan, layout);
   const Peak peak = find_peak(plan, uses.lives());
   Memory memory;
@@ -176,7 +178,8 @@ Memory memory_of(const Plan& plan, const plan::Arena& arena, const sharding::Lay
     if (!uses.is_state(b) && (uses.life(b).first > peak.at || uses.life(b).last < peak.at)) continue;
     const Component component = uses.component(b);
     const std::int64_t bytes = uses.bytes(b);
-    memory.components[static_cast<std::size_t>(component)] += bytes;
+    memory.components[static_cast<std::size_t>(component)] += bytes - resident.padding[at(b)];
+    memory.components[static_cast<std::size_t>(Component::tile_padding)] += resident.padding[at(b)];
     if (uses.is_state(b)) continue;
     memory.held.push_back({component, uses.name(b), bytes, uses.first_view(b), uses.life(b).first, uses.life(b).last});
   }
@@ -188,16 +191,22 @@ Memory memory_of(const Plan& plan, const plan::Arena& arena, const sharding::Lay
 
 std::int64_t total(const Components& components) { return std::accumulate(components.begin(), components.end(), std::int64_t{0}); }
 
-std::vector<Components> memory_course(const Plan& plan, const sharding::Layout& layout) {
+std::vector<Components> memory_course(const Resident& resident, const sharding::Layout& layout) {
+  const Plan& plan = resident.plan;
   const Uses uses(plan, layout);
   std::vector<Components> course(plan.instructions.size());
   if (course.empty()) return course;
   for (BufferId b = 0; b < static_cast<BufferId>(plan.buffers.size()); ++b) {
-    const auto component = static_cast<std::size_t>(uses.component(b));
     const std::size_t first = uses.is_state(b) ? 0 : at(uses.life(b).first);
     const std::size_t end = uses.is_state(b) ? course.size() : std::min(course.size(), at(uses.life(b).last) + 1);
-    course[first][component] += uses.bytes(b);
-    if (end < course.size()) course[end][component] -= uses.bytes(b);
+    const std::int64_t padding = resident.padding[at(b)];
+    const auto add = [&](Component component, std::int64_t bytes) {
+      const auto c = static_cast<std::size_t>(component);
+      course[first][c] += bytes;
+      if (end < course.size()) course[end][c] -= bytes;
+    };
+    add(uses.component(b), uses.bytes(b) - padding);
+    add(Component::tile_padding, padding);
   }
   for (std::size_t i = 1; i < course.size(); ++i) {
     for (std::size_t c = 0; c < kComponents; ++c) course[i][c] += course[i - 1][c];

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "forecast/resident.h"
 #include "plan/arena.h"
-#include "plan/plan.h"
 #include "sharding/layout.h"
 
 namespace moesh::forecast {
@@ -21,8 +21,9 @@ enum class Component : std::uint8_t {
   saved_activations,  // made before the backward pass begins, and read in it
   gradients,          // made in the backward pass, and read by the update
   working_values,
-  results,  // metrics and other outputs of a step
-  gaps,     // unused memory between buffers
+  results,       // metrics and other outputs of a step
+  tile_padding,  // what fills the tiles in which the chip stores arrays, see mesh/hardware.h
+  gaps,          // unused memory between buffers
 };
 inline constexpr int kComponents = static_cast<int>(Component::gaps) + 1;
 std::string_view name_of(Component component);
@@ -47,12 +48,12 @@ struct Memory {
   std::vector<Held> held;                // at the peak, without state; the largest first
 };
 
-// `arena`: that of one device.
-Memory memory_of(const plan::Plan& plan, const plan::Arena& arena, const sharding::Layout& layout);
+// `arena`: that of the resident plan.
+Memory memory_of(const Resident& resident, const plan::Arena& arena, const sharding::Layout& layout);
 
 // By instruction: the live bytes of each component, without gaps.
 using Components = std::array<std::int64_t, kComponents>;
 std::int64_t total(const Components& components);
-std::vector<Components> memory_course(const plan::Plan& plan, const sharding::Layout& layout);
+std::vector<Components> memory_course(const Resident& resident, const sharding::Layout& layout);
 
 }  // namespace moesh::forecast

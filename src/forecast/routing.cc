@@ -168,7 +168,7 @@ std::optional<Routing> routing_of(const Plan& plan, const mesh::Topology& target
   see_way(plan, RoutedRows(plan, Router::drawn), routing);
   for (const Held& held : forecast.memory.held) routing.row_bytes += is_of_rows(plan, held) ? held.bytes : 0;
   const cost::Network network(plan.mesh, target);
-  const plan::Arena arena = plan::device_arena(on_device(plan, forecast.host.offloaded));
+  const plan::Arena arena = plan::device_arena(resident_of(plan, target.chip, forecast.host.offloaded).plan);
   for (const Router router : kRouters) {
     const RoutedRows rows(plan, router);
     RoutedStep& step = routing.steps[place_of(router)];

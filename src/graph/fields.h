@@ -125,9 +125,12 @@ constexpr auto fields_of(const SlotMaskOf*) {
   return std::tuple{Field{"experts", &SlotMaskOf::experts}, Field{"capacity", &SlotMaskOf::capacity}};
 }
 constexpr auto fields_of(const ConstraintOf*) {
-  return std::tuple{Field{"labels", &ConstraintOf::labels}, Field{"each_dim_alone", &ConstraintOf::each_dim_alone},
-                    Field{"peeled", &ConstraintOf::peeled}, Field{"peeled_dims", &ConstraintOf::peeled_dims},
-                    Field{"stage_as_data", &ConstraintOf::stage_as_data}};
+  return std::tuple{Field{"labels", &ConstraintOf::labels},
+                    Field{"each_dim_alone", &ConstraintOf::each_dim_alone},
+                    Field{"peeled", &ConstraintOf::peeled},
+                    Field{"peeled_dims", &ConstraintOf::peeled_dims},
+                    Field{"stage_as_data", &ConstraintOf::stage_as_data},
+                    Field{"over_data", &ConstraintOf::over_data}};
 }
 constexpr auto fields_of(const StageStateOf*) { return std::tuple{Field{"stages", &StageStateOf::stages}}; }
 // Bodies are printed below their node.

@@ -299,8 +299,8 @@ struct StageStateOf {
 
 struct Graph;
 
-// A loop over equal layers. Operands: the carried values, then values that all iterations share, then stacked values, of which each
-// iteration gets its slice. Results: the carried values, then the other results of the iterations, stacked.
+// A loop over equal layers, or a block of layers that run once. Operands: the carried values, then values that all iterations share, then
+// stacked values, of which each iteration gets its slice. Results: the carried values, then the other results of the iterations, stacked.
 struct RepeatOf {
   std::shared_ptr<const Graph> body;
   std::vector<std::int64_t> sizes;  // of the stacked dims
@@ -313,6 +313,7 @@ struct RepeatOf {
   std::vector<ValueId> saved;  // values of the body that the last results hand to the backward pass
 
   std::int64_t count() const { return elements(sizes); }
+  bool is_block() const { return sizes.empty(); }  // runs once, and stacks nothing
 };
 
 struct GroupedMatmulOf {
@@ -356,7 +357,7 @@ struct ReshardOf {
   Kind kind = Kind::slice;
   sharding::AxisList axes;  // the axes in which the devices of a group differ
   int from = -1;            // the dim that the axes shard before it
-  int to = -1;              // the dim that they shard after it
+  int to = -1;              // the dim that they shard after it; -1: none, or several dims
 };
 
 // What an update is told about the step: the elements of a vector.

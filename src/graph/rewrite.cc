@@ -111,6 +111,63 @@ Graph without_constraints(const Graph& graph) {
 
 namespace {
 
+class Inlining {
+ public:
+  Graph run(const Graph& graph) {
+    std::vector<ValueId> moved(graph.values.size(), -1);
+    add(graph, moved, false);
+    for (const ValueId id : graph.results) made_.results.push_back(moved[static_cast<std::size_t>(id)]);
+    made_.result_names = graph.result_names;
+    return std::move(made_);
+  }
+
+ private:
+  // `moved`: the new id of each value; those of a block's inputs are known already.
+  void add(const Graph& graph, std::vector<ValueId>& moved, bool is_block) {
+    for (const Node& node : graph.nodes) {
+      const auto* repeat = std::get_if<RepeatOf>(&node.attributes);
+      if (is_block && node.op == Op::input) continue;
+      if (repeat != nullptr && repeat->is_block()) {
+        add_block(node, *repeat->body, moved);
+      } else {
+        add(graph, node, moved);
+      }
+    }
+  }
+
+  void add_block(const Node& node, const Graph& body, std::vector<ValueId>& moved) {
+    std::vector<ValueId> inside(body.values.size(), -1);
+    const std::vector<ValueId> inputs = inputs_of(body);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      inside[static_cast<std::size_t>(inputs[i])] = moved[static_cast<std::size_t>(node.operands[i])];
+    }
+    add(body, inside, true);
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      moved[static_cast<std::size_t>(node.results[i])] = inside[static_cast<std::size_t>(body.results[i])];
+    }
+  }
+
+  void add(const Graph& graph, Node node, std::vector<ValueId>& moved) {
+    for (ValueId& operand : node.operands) operand = moved[static_cast<std::size_t>(operand)];
+    for (ValueId& result : node.results) {
+      moved[static_cast<std::size_t>(result)] = static_cast<ValueId>(made_.values.size());
+      made_.values.push_back(graph.value(result));
+      made_.values.back().producer = static_cast<NodeId>(made_.nodes.size());
+      result = moved[static_cast<std::size_t>(result)];
+    }
+    if (auto* repeat = std::get_if<RepeatOf>(&node.attributes)) replace_body(*repeat, with_blocks_inlined(*repeat->body));
+    made_.nodes.push_back(std::move(node));
+  }
+
+  Graph made_;
+};
+
+}  // namespace
+
+Graph with_blocks_inlined(const Graph& graph) { return Inlining().run(graph); }
+
+namespace {
+
 class Reordering {
  public:
   explicit Reordering(const Graph& graph) : graph_(graph), moved_(graph.nodes.size(), -1), made_(graph) { made_.nodes.clear(); }

@@ -39,6 +39,10 @@ void replace_body(RegionOf& region, Graph body);
 // operand.
 Graph without_constraints(const Graph& graph);
 
+// The graph with the nodes of each block in its place. Only for graphs that have their backward pass, which recomputes a block's values
+// by itself.
+Graph with_blocks_inlined(const Graph& graph);
+
 // The graph without nodes whose results nothing needs. Inputs and parameters stay.
 Graph without_dead_nodes(Graph graph);
 

@@ -180,6 +180,11 @@ std::optional<std::vector<std::int64_t>> parse_grid(std::string_view text) {
   return grid.size() <= kMostDims ? std::optional(grid) : std::nullopt;
 }
 
+MemoryTile memory_tile_of(const YamlNode& node) {
+  if (list_of(node, "memory_tile", 2).size() != 2) refuse_value(node, "memory_tile", "[rows, columns]");
+  return {count_of(node.items[0], "rows of memory_tile", 1, kMostTile), count_of(node.items[1], "columns of memory_tile", 1, kMostTile)};
+}
+
 std::vector<std::vector<std::int64_t>> grids_of(const YamlNode& node) {
   std::vector<std::vector<std::int64_t>> grids;
   std::vector<std::pair<std::int64_t, std::string>> seen;
@@ -289,11 +294,10 @@ std::vector<std::string> hardware_names() { return config::builtin_names("hardwa
 
 Chip load_chip(const YamlNode& file, std::string name) {
   constexpr std::string_view what = "a hardware file";
-  check_fields(
-      file, what,
-      {"title", "source", "devices_per_chip", "bf16_flops_per_second", "fp8_flops_per_second", "f32_flops_per_second",
-       "int8_flops_per_second", "bf16_reached", "fp8_reached", "matrix_tile", "memory_bytes",
-       "usable_memory_bytes", "memory_bytes_per_second", "host_bytes_per_second", "links", "sizes", "measured"});
+  check_fields(file, what,
+               {"title", "source", "devices_per_chip", "bf16_flops_per_second", "fp8_flops_per_second", "f32_flops_per_second",
+                "int8_flops_per_second", "bf16_reached", "fp8_reached", "matrix_tile", "memory_bytes", "usable_memory_bytes", "memory_tile",
+                "memory_bytes_per_second", "host_bytes_per_second", "links", "sizes", "measured"});
   Chip chip;
   chip.name = std::move(name);
   chip.title = words_of(required(file, what, "title"), "title");
@@ -308,6 +312,7 @@ Chip load_chip(const YamlNode& file, std::string name) {
   chip.matrix_tile = optional_count(file, "matrix_tile", 128, kMostTile);
   chip.memory_bytes = count_of(required(file, what, "memory_bytes"), "memory_bytes", 1, kMostMemory);
   chip.usable_memory_bytes = optional_count(file, "usable_memory_bytes", chip.memory_bytes, chip.memory_bytes);
+  if (const YamlNode* tile = given(file, "memory_tile")) chip.memory_tile = memory_tile_of(*tile);
   chip.memory_bytes_per_second = rate_of(required(file, what, "memory_bytes_per_second"), "memory_bytes_per_second");
   chip.host_bytes_per_second = optional_rate(file, "host_bytes_per_second");
   const YamlNode& links = required(file, what, "links");

@@ -49,6 +49,13 @@ struct AnySizes {
   std::int64_t most = 1;
 };
 
+// The last two dims of an array are stored in tiles of this many rows and columns of 4-byte elements; of narrower elements, each row of a
+// tile holds several. A compiler is free to choose which dims are the last.
+struct MemoryTile {
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+};
+
 // A measured point: the seconds that an op took for an amount of work, in FLOPs for products and attention, in bytes for other ops.
 struct TimedWork {
   double work = 0;
@@ -73,6 +80,7 @@ struct Chip {
   std::int64_t matrix_tile = 128;  // rows and columns of a matrix product's tile; the rest of a partial tile is idle
   std::int64_t memory_bytes = 0;
   std::int64_t usable_memory_bytes = 0;  // the part available to programs; memory_bytes if the source does not say
+  std::optional<MemoryTile> memory_tile;  // none: arrays are stored dense
   double memory_bytes_per_second = 0;
   std::optional<double> host_bytes_per_second;  // to the host's memory and, at the same time, from it
   std::vector<Link> links;  // from the nearest domain to the farthest

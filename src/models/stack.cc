@@ -89,13 +89,19 @@ StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x,
   StackResult result{made[0], {}, {}};
   std::vector<int> all_dims(stack.sizes.size());
   std::iota(all_dims.begin(), all_dims.end(), 0);
-  if (has_loss) result.balance_losses = {graph::reduce(graph::Reduction::sum, made[1], std::move(all_dims))};
+  if (has_loss) result.balance_losses = {all_dims.empty() ? made[1] : graph::reduce(graph::Reduction::sum, made[1], std::move(all_dims))};
   const std::size_t load = has_loss ? 2 : 1;
   if (made.size() > load) {
     const std::int64_t experts = made[load].shape().back();
     result.loads = {graph::reshape(made[load], {elements(made[load].shape()) / experts, experts})};
   }
   return result;
+}
+
+// Layers that are not stacked, but whose values the remat policy decides about together.
+template <typename Inside>
+StackResult run_block(Builder& builder, const std::string& name, Tensor x, const Tokens& tokens, Inside inside) {
+  return repeat_layers(builder, {name, {}, {}, 0}, x, tokens, inside);
 }
 
 void append(StackResult& result, const StackResult& more) {
@@ -139,16 +145,30 @@ StackResult scanned_with_rest(Builder& builder, const Context& context, const La
   StackResult result{x, {}, {}};
   if (whole > 0) append(result, scanned(builder, context, group, x, for_layers(tokens, 0, whole), group.name));
   if (rest == 0) return result;
-  const graph::Scope scope(builder, group.name + "_remainder");
+  const std::string name = group.name + "_remainder";
   const Tokens of_rest = for_layers(tokens, whole, rest);
-  append(result, group.nested ? run_first(builder, context, group, result.x, of_rest, rest)
-                              : run_cycle(builder, context, group, result.x, of_rest, "layers_", rest));
+  if (group.nested) {
+    const graph::Scope scope(builder, name);
+    append(result, run_first(builder, context, group, result.x, of_rest, rest));
+  } else {
+    append(result, run_block(builder, name, result.x, of_rest,
+                             [&](Builder& b, Tensor h, const Tokens& t) { return run_cycle(b, context, group, h, t, "layers_", rest); }));
+  }
   return result;
 }
 
-StackResult unscanned(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
-                      const Tokens& tokens) {
-  return run_cycle(builder, context, group, x, tokens, group.name + "_", group.count);
+// Each layer is a block.
+StackResult unscanned(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {
+  StackResult result{x, {}, {}};
+  for (std::int64_t i = 0; i < group.count; ++i) {
+    LayerGroup one = group;
+    one.layer = [&](Builder& b, const Context& c, Tensor h, const Tokens& t, std::int64_t) {
+      return group.layer(b, c, h, t, i % group.cycle);
+    };
+    append(result, run_block(builder, fmt::format("{}_{}", group.name, i), result.x, for_layers(tokens, i, 1),
+                             [&](Builder& b, Tensor h, const Tokens& t) { return run_cycle(b, context, one, h, t, "", 1); }));
+  }
+  return result;
 }
 
 StackResult in_a_row(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {

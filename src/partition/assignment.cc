@@ -25,7 +25,6 @@ constexpr int kNone = -1;   // all devices along the axis do the same work
 constexpr int kCarry = -2;  // operands are partial sums over the axis, and so are the results
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kClearly = 1 - 1e-9;
 constexpr double kMostWays = 1024;  // up to this many assignments, all are tried; beyond it the search descends
 
 bool is_partial(const Candidate& value, AxisIndex axis) {
@@ -367,7 +366,7 @@ class Choosing {
     Spec goal = spec;
     goal.partial.clear();
     if (q_.wants[i]) goal = *q_.wants[i];
-    priced.seconds = prices_.reshards.seconds(q_.result_shapes[i], q_.result_dtypes[i], spec, goal);
+    priced.seconds = prices_.reshards.fastest(q_.result_shapes[i], q_.result_dtypes[i], spec, goal).seconds;
     return priced;
   }
 
@@ -440,7 +439,7 @@ std::optional<Spec> cheapest_version(const Candidate& value, const Spec& to, con
     const bool possible =
         std::all_of(to.partial.begin(), to.partial.end(), [&](AxisIndex a) { return holds(from.partial, a); });
     if (!possible) continue;
-    const double price = prices.seconds(value.shape, value.dtype, from, to);
+    const double price = prices.fastest(value.shape, value.dtype, from, to).seconds;
     if (price < *seconds) {
       *seconds = price;
       best = &from;

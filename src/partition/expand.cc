@@ -36,7 +36,7 @@ class Expansion {
   // The axes of a value's last dim, as far as constraints and wants tell them before the partitioner has run.
   sharding::AxisList last_axes(ValueId id) const {
     const Node& producer = graph_.producer_of(id);
-    if (producer.op == Op::constraint) return spec_of(producer, request_).dims.back();
+    if (producer.op == Op::constraint) return spec_of(graph_, producer, request_).dims.back();
     if (producer.op == Op::cast && !wants_[at(id)]) return last_axes(producer.operands[0]);
     return wants_[at(id)] ? wants_[at(id)]->dims.back() : sharding::AxisList{};
   }

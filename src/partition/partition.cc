@@ -133,7 +133,7 @@ class Walk {
     const std::optional<Spec> from = cheapest_version(candidate(id), goal, work_.prices.reshards, &seconds);
     if (!from) no_layout();
     ValueId at_version = *std::find_if(versions(id).begin(), versions(id).end(), [&](ValueId v) { return spec_of_version(v) == *from; });
-    for (const ReshardStep& step : reshard_steps(spec_of_version(at_version), goal, mesh())) {
+    for (const ReshardStep& step : work_.prices.reshards.fastest(value(id).shape, value(id).dtype, *from, goal).steps) {
       const ValueId next = add_value(value(id).shape, value(id).dtype, step.result);
       out_.nodes.push_back({Op::reshard, path_, "", {at_version}, {next}, step.how, phase_});
       versions(id).push_back(next);
@@ -163,7 +163,7 @@ class Walk {
   void place_constraint(const Node& node) {
     const ValueId operand = node.operands[0];
     const ValueId result = node.results[0];
-    const Spec goal = spec_of(node, work_.request);
+    const Spec goal = spec_of(in_, node, work_.request);
     if (is_free(node)) return start(result, version(operand, goal));
     numbers_[at(result)] = numbers_[at(operand)];
     made_[at(result)] = made_[at(operand)];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -28,14 +29,24 @@ int dim_of(const Spec& spec, AxisIndex axis) {
   return -1;
 }
 
+constexpr std::size_t kMostOrdered = 3;  // dims of which all orders are tried
+
+// What is left open by two layouts.
+struct Choice {
+  std::vector<std::size_t> order;   // in which dims gain or lose axes
+  std::optional<std::size_t> rest;  // a partial sum is reduce-scattered at once over all its axes; those that belong nowhere go to this dim
+};
+
 class Way {
  public:
-  Way(Spec from, const Spec& to, const mesh::Mesh& mesh) : now_(std::move(from)), to_(to), mesh_(mesh) {
+  Way(Spec from, const Spec& to, const mesh::Mesh& mesh, const Choice& choice)
+      : now_(std::move(from)), to_(to), mesh_(mesh), choice_(choice) {
     assert(now_.dims.size() == to.dims.size());
   }
 
   std::vector<ReshardStep> find() {
     for (std::size_t i = 0; i < now_.dims.size(); ++i) put_leaving_last(i);
+    if (choice_.rest) sum_at_once(*choice_.rest);
     while (now_ != to_) {
       const bool moved = arrive(Kind::slice) || arrive(Kind::reduce_scatter) || exchange() || reduce() || reorder() ||
                          gather(true) || gather(false);
@@ -69,14 +80,15 @@ class Way {
   }
 
   bool is_free(AxisIndex axis) const { return dim_of(now_, axis) < 0 && !holds(now_.partial, axis); }
+  bool is_to_be_summed(AxisIndex axis) const { return holds(now_.partial, axis) && !holds(to_.partial, axis); }
 
   // Adds axes to a dim: unused ones by a slice, those of a partial sum by a reduce-scatter.
   bool arrive(Kind kind) {
-    for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
+    for (const std::size_t dim : choice_.order) {
       if (!all_within(now(dim), to(dim))) continue;
       AxisList axes;
       for (const AxisIndex axis : to(dim)) {
-        if (kind == Kind::slice ? is_free(axis) : holds(now_.partial, axis) && !holds(to_.partial, axis)) axes.push_back(axis);
+        if (kind == Kind::slice ? is_free(axis) : is_to_be_summed(axis)) axes.push_back(axis);
       }
       if (axes.empty()) continue;
       for (const AxisIndex axis : axes) {
@@ -87,6 +99,30 @@ class Way {
       return true;
     }
     return false;
+  }
+
+  // One reduce-scatter over all axes of a partial sum, if no dim has axes that are still to leave it.
+  void sum_at_once(std::size_t rest) {
+    for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
+      if (!all_within(now(dim), to(dim))) return;
+    }
+    while (arrive(Kind::slice)) continue;
+    AxisList axes;
+    for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
+      for (const AxisIndex axis : to(dim)) {
+        if (!is_to_be_summed(axis)) continue;
+        now(dim).push_back(axis);
+        axes.push_back(axis);
+      }
+    }
+    for (const AxisIndex axis : now_.partial) {
+      if (holds(axes, axis) || holds(to_.partial, axis)) continue;
+      now(rest).push_back(axis);
+      axes.push_back(axis);
+    }
+    for (const AxisIndex axis : axes) erase(now_.partial, axis);
+    const bool is_one_dim = std::all_of(axes.begin(), axes.end(), [&](AxisIndex axis) { return holds(now(rest), axis); });
+    add(Kind::reduce_scatter, std::move(axes), -1, is_one_dim ? static_cast<int>(rest) : -1);
   }
 
   // Moves the last axes of one dim to the dim that they belong to, by an all-to-all.
@@ -111,7 +147,7 @@ class Way {
   bool reduce() {
     AxisList axes;
     for (const AxisIndex axis : now_.partial) {
-      if (!holds(to_.partial, axis) && dim_of(to_, axis) < 0) axes.push_back(axis);
+      if (is_to_be_summed(axis) && dim_of(to_, axis) < 0) axes.push_back(axis);
     }
     if (axes.empty()) return false;
     for (const AxisIndex axis : axes) erase(now_.partial, axis);
@@ -141,7 +177,7 @@ class Way {
 
   // Gathers the last axes of a dim: those that no dim wants or, if dims wait for each other's axes, all that do not belong there.
   bool gather(bool only_unwanted) {
-    for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
+    for (const std::size_t dim : choice_.order) {
       AxisList axes;
       while (!now(dim).empty()) {
         const AxisIndex last = now(dim).back();
@@ -159,22 +195,81 @@ class Way {
   Spec now_;
   const Spec& to_;
   const mesh::Mesh& mesh_;
+  const Choice& choice_;
   std::vector<ReshardStep> steps_;
 };
 
-AxisList sorted(AxisList axes) {
-  std::sort(axes.begin(), axes.end());
-  return axes;
+Spec with_sorted_partial(Spec spec) {
+  std::sort(spec.partial.begin(), spec.partial.end());
+  return spec;
+}
+
+Choice natural(const Spec& spec) {
+  Choice choice{std::vector<std::size_t>(spec.dims.size()), std::nullopt};
+  std::iota(choice.order.begin(), choice.order.end(), 0);
+  return choice;
+}
+
+// The dims to which a partial sum is reduce-scattered.
+std::vector<std::size_t> scattered_dims(const Spec& from, const Spec& to) {
+  std::vector<std::size_t> dims;
+  for (std::size_t dim = 0; dim < to.dims.size(); ++dim) {
+    const AxisList& axes = to.dims[dim];
+    if (std::any_of(axes.begin(), axes.end(), [&](AxisIndex axis) { return holds(from.partial, axis); })) dims.push_back(dim);
+  }
+  return dims;
+}
+
+// The dims that lose axes which no other dim gains.
+std::vector<std::size_t> gathered_dims(const Spec& from, const Spec& to) {
+  std::vector<std::size_t> dims;
+  for (std::size_t dim = 0; dim < to.dims.size(); ++dim) {
+    const AxisList& axes = from.dims[dim];
+    if (std::any_of(axes.begin(), axes.end(), [&](AxisIndex axis) { return dim_of(to, axis) < 0; })) dims.push_back(dim);
+  }
+  return dims;
+}
+
+std::vector<std::size_t> merged(std::vector<std::size_t> a, const std::vector<std::size_t>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  std::sort(a.begin(), a.end());
+  a.erase(std::unique(a.begin(), a.end()), a.end());
+  return a;
+}
+
+// The natural order, and all others of these dims among each other.
+std::vector<std::vector<std::size_t>> orders_of(std::vector<std::size_t> dims, const std::vector<std::size_t>& natural) {
+  if (dims.size() < 2 || dims.size() > kMostOrdered) return {natural};
+  const std::vector<std::size_t> places = dims;
+  std::vector<std::vector<std::size_t>> orders;
+  do {
+    std::vector<std::size_t> order = natural;
+    for (std::size_t i = 0; i < places.size(); ++i) order[places[i]] = dims[i];
+    orders.push_back(std::move(order));
+  } while (std::next_permutation(dims.begin(), dims.end()));
+  return orders;
 }
 
 }  // namespace
 
 std::vector<ReshardStep> reshard_steps(const Spec& from, const Spec& to, const mesh::Mesh& mesh) {
-  Spec start = from;
-  Spec goal = to;
-  start.partial = sorted(start.partial);
-  goal.partial = sorted(goal.partial);
-  return Way(std::move(start), goal, mesh).find();
+  return Way(with_sorted_partial(from), with_sorted_partial(to), mesh, natural(from)).find();
+}
+
+std::vector<std::vector<ReshardStep>> reshard_ways(const Shape& shape, const Spec& from, const Spec& to, const mesh::Mesh& mesh) {
+  const Spec start = with_sorted_partial(from), goal = with_sorted_partial(to);
+  const std::vector<std::size_t> scattered = scattered_dims(start, goal);
+  std::vector<std::vector<ReshardStep>> ways;
+  for (std::vector<std::size_t>& order : orders_of(merged(scattered, gathered_dims(start, goal)), natural(start).order)) {
+    ways.push_back(Way(start, goal, mesh, {std::move(order), std::nullopt}).find());
+  }
+  for (const std::size_t rest : scattered) {
+    std::vector<ReshardStep> way = Way(start, goal, mesh, {natural(start).order, rest}).find();
+    const bool divides =
+        std::all_of(way.begin(), way.end(), [&](const ReshardStep& step) { return sharding::divides(shape, step.result, mesh); });
+    if (divides) ways.push_back(std::move(way));
+  }
+  return ways;
 }
 
 }  // namespace moesh::partition

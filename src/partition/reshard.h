@@ -20,4 +20,10 @@ struct ReshardStep {
 // one too. All axes must be larger than 1.
 std::vector<ReshardStep> reshard_steps(const sharding::Spec& from, const sharding::Spec& to, const mesh::Mesh& mesh);
 
+// These steps, and other ways to the same layout that may be faster. They differ in the order in which dims gain or lose axes: the most
+// bytes should take the fastest links. And a partial sum over several axes can be reduce-scattered over all of them at once, even over
+// those that will shard nothing, which are then gathered: together they have the links of all.
+std::vector<std::vector<ReshardStep>> reshard_ways(const Shape& shape, const sharding::Spec& from, const sharding::Spec& to,
+                                                   const mesh::Mesh& mesh);
+
 }  // namespace moesh::partition

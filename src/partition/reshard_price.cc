@@ -19,20 +19,31 @@ std::string key_of(const Shape& shape, DType dtype, const Spec& from, const Spec
   return key;
 }
 
-}  // namespace
-
-double ReshardPrices::seconds(const Shape& shape, DType dtype, const Spec& from, const Spec& to) const {
-  if (from == to) return 0;
-  const auto [entry, is_new] = known_.try_emplace(key_of(shape, dtype, from, to), 0.0);
-  if (!is_new) return entry->second;
+double seconds_of(const Shape& shape, DType dtype, const Spec& from, const std::vector<ReshardStep>& steps, const mesh::Mesh& mesh,
+                  const cost::Network& network) {
+  double seconds = 0;
   const Spec* at = &from;
-  const std::vector<ReshardStep> steps = reshard_steps(from, to, mesh_);
   for (const ReshardStep& step : steps) {
-    const auto bytes = static_cast<double>(cost::operand_bytes(shape, dtype, *at, mesh_));
-    entry->second += cost::collective_seconds(step.how.kind, bytes, network_.group(step.how.axes));
+    const auto bytes = static_cast<double>(cost::operand_bytes(shape, dtype, *at, mesh));
+    seconds += cost::collective_seconds(step.how.kind, bytes, network.group(step.how.axes));
     at = &step.result;
   }
-  return entry->second;
+  return seconds;
+}
+
+}  // namespace
+
+const Resharding& ReshardPrices::fastest(const Shape& shape, DType dtype, const Spec& from, const Spec& to) const {
+  static const Resharding nothing;
+  if (from == to) return nothing;
+  const auto [entry, is_new] = known_.try_emplace(key_of(shape, dtype, from, to));
+  Resharding& best = entry->second;
+  if (!is_new) return best;
+  for (std::vector<ReshardStep>& steps : reshard_ways(shape, from, to, mesh_)) {
+    const double seconds = seconds_of(shape, dtype, from, steps, mesh_, network_);
+    if (best.steps.empty() || seconds < best.seconds * kClearly) best = {std::move(steps), seconds};
+  }
+  return best;
 }
 
 }  // namespace moesh::partition

@@ -5,6 +5,7 @@
 #include "base/place.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
+#include "sharding/layout.h"
 
 namespace moesh::partition {
 namespace {
@@ -37,7 +38,7 @@ class Finder {
   }
 
   void visit(const Node& node) {
-    if (node.op == Op::constraint) return ask(node.operands[0], spec_of(node, request_), true);
+    if (node.op == Op::constraint) return ask(node.operands[0], spec_of(graph_, node, request_), true);
     if (node.op == Op::repeat) {
       const std::vector<Want> carried = carried_wants(node, request_);
       for (std::size_t i = 0; i < carried.size(); ++i) {
@@ -80,9 +81,11 @@ class Finder {
 
 }  // namespace
 
-Spec spec_of(const Node& constraint, const PartitionRequest& request) {
+Spec spec_of(const Graph& graph, const Node& constraint, const PartitionRequest& request) {
   const auto& of = std::get<graph::ConstraintOf>(constraint.attributes);
-  return sharding::without_size_one(sharding::lay(of, request.rules, request.mesh, constraint.path), request.mesh);
+  Spec spec = sharding::lay(of, request.rules, request.mesh, constraint.path);
+  if (of.over_data) spec = sharding::over_data(graph.value(constraint.operands[0]).shape, spec, request.mesh);
+  return sharding::without_size_one(spec, request.mesh);
 }
 
 std::vector<Want> find_wants(const Graph& graph, const std::vector<Want>& results, const PartitionRequest& request) {
@@ -97,7 +100,7 @@ std::vector<Want> carried_wants(const Node& repeat, const PartitionRequest& requ
   std::vector<Want> wants;
   for (std::size_t i = 0; i < static_cast<std::size_t>(of.carried); ++i) {
     const Node& last = body.producer_of(body.results[i]);
-    wants.push_back(last.op == Op::constraint ? Want(spec_of(last, request)) : inside[at(inputs[i])]);
+    wants.push_back(last.op == Op::constraint ? Want(spec_of(body, last, request)) : inside[at(inputs[i])]);
   }
   return wants;
 }

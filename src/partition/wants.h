@@ -19,7 +19,7 @@ std::vector<Want> find_wants(const graph::Graph& graph, const std::vector<Want>&
 inline bool is_free(const graph::Node& node) { return node.phase == graph::Phase::update; }
 
 // A constraint's spec, without axes of size 1.
-sharding::Spec spec_of(const graph::Node& constraint, const PartitionRequest& request);
+sharding::Spec spec_of(const graph::Graph& graph, const graph::Node& constraint, const PartitionRequest& request);
 
 // The layouts of the values that a repeat carries from one iteration to the next, if the body asks for any.
 std::vector<Want> carried_wants(const graph::Node& repeat, const PartitionRequest& request);

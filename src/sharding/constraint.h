@@ -16,6 +16,7 @@ struct Constraint {
   std::vector<std::string> peeled;
   std::vector<int> peeled_dims;
   bool stage_as_data = false;  // for layers outside the pipeline: axis stage shards the batch, before data
+  bool over_data = false;      // as moments lie under shard_optimizer_over_data, see sharding/layout.h
 
   bool is_plain() const { return !each_dim_alone && peeled.empty(); }
 };

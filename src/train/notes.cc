@@ -27,4 +27,11 @@ void say_what_is_not_done(const config::Settings& settings) {
   log_notice(fmt::format("{}: kept in memory, where all values are; nothing is moved elsewhere", join({names.begin(), names.end()}, ", ")));
 }
 
+void say_what_stays_on_device(const config::Settings& settings) {
+  const std::set<std::string> names = offloaded_names(settings);
+  if (names.empty() || settings.boolean("scan_layers")) return;
+  log_notice(fmt::format("{}: kept on the device; only scanned layers hand their values to the host (scan_layers=true)",
+                         join({names.begin(), names.end()}, ", ")));
+}
+
 }  // namespace moesh::train

@@ -102,11 +102,15 @@ std::map<ValueId, Tensor> add_roots(Builder& builder, const Graph& pass, std::in
   return roots;
 }
 
-// Constrains a parameter's gradient to the layout of the parameter.
-Tensor laid_as(const Trained& parameter, Tensor gradient) {
+// Constrains a parameter's gradient to the layout of the parameter, or of its moments, by which it is applied: a gradient that is
+// reduce-scattered over `data` is half the bytes of one that is all-reduced.
+Tensor laid_for_update(const Trained& parameter, Tensor gradient, const config::Settings& settings) {
   gradient.builder->set_path(parameter.path);
   gradient.builder->set_phase(graph::Phase::update);
-  const Tensor laid = graph::constrain("gradient", gradient, parameter.labels);
+  graph::ConstraintOf of;
+  of.labels = parameter.labels;
+  of.over_data = settings.boolean("shard_optimizer_over_data") && parameter.moments > 0;
+  const Tensor laid = graph::constrain("gradient", gradient, of);
   gradient.builder->set_phase(graph::Phase::backward);
   return laid;
 }
@@ -128,7 +132,8 @@ std::vector<Tensor> run_once(Builder& builder, const Pass& pass, const std::map<
 
 // A loop over the microbatches that carries the sums.
 std::vector<Tensor> run_each(Builder& builder, const Pass& pass, const std::vector<Trained>& parameters,
-                             const std::map<ValueId, Tensor>& roots, std::int64_t microbatches) {
+                             const std::map<ValueId, Tensor>& roots, const config::Settings& settings) {
+  const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
   builder.set_phase(graph::Phase::backward);
   std::vector<Tensor> sums;
   for (std::size_t i = 0; i < pass.summed.size(); ++i) sums.push_back(graph::fill(builder, 0, {}, DType::float32));
@@ -153,7 +158,8 @@ std::vector<Tensor> run_each(Builder& builder, const Pass& pass, const std::vect
       } else if (i < first) {
         made.push_back(graph::add(carried[i], own));
       } else {
-        made.push_back(laid_as(parameters[i - first], graph::add(carried[i], laid_as(parameters[i - first], own))));
+        const auto laid = [&](Tensor gradient) { return laid_for_update(parameters[i - first], gradient, settings); };
+        made.push_back(laid(graph::add(carried[i], laid(own))));
       }
     }
     return made;
@@ -170,13 +176,13 @@ Passes add_passes(Builder& builder, const Graph& model, const std::vector<Traine
   const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
   const Pass pass = pass_of(model, settings, keep_logits, see);
   const std::map<ValueId, Tensor> roots = add_roots(builder, pass.graph, microbatches);
-  const std::vector<Tensor> made = microbatches == 1 ? run_once(builder, pass, roots)
-                                                     : run_each(builder, pass, parameters, roots, microbatches);
+  const std::vector<Tensor> made =
+      microbatches == 1 ? run_once(builder, pass, roots) : run_each(builder, pass, parameters, roots, settings);
   std::map<std::string, Tensor> by_name;
   Passes passes;
   std::size_t next = 0;
   for (const char* name : pass.summed) by_name[name] = made[next++];
-  for (const Trained& parameter : parameters) passes.gradients.push_back(laid_as(parameter, made[next++]));
+  for (const Trained& parameter : parameters) passes.gradients.push_back(laid_for_update(parameter, made[next++], settings));
   for (const char* name : pass.stacked) by_name[name] = made[next++];
   passes.entropy_sum = by_name[results::entropy_sum];
   passes.positions = by_name[results::positions];

@@ -78,7 +78,7 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
     program.graph = graph::without_constraints(program.graph);
   }
   if (see) see(pass_names::partition, program.graph);
-  program.graph = partition::stack_first(program.graph);
+  program.graph = partition::stack_first(graph::with_blocks_inlined(program.graph));
   if (see) see(pass_names::stack, program.graph);
   program.graph = partition::with_updates_fused(partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph))));
   program.graph = partition::with_sums_fused(std::move(program.graph));

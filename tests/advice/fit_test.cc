@@ -79,12 +79,6 @@ TEST(Fit, OffersToShardAReplicatedModel) {
 }
 
 // Layers that are not scanned keep more memory alive at a time than layers in a loop.
-TEST(Fit, OffersToScanLayers) {
-  const Remedies found =
-      remedies("model_name=llama2-7b override_model_config=true base_num_decoder_layers=16 compile_topology=v6e-8 scan_layers=false");
-  EXPECT_NE(find(found, {"scan_layers=true"}), nullptr) << to_text(found, 0);
-}
-
 TEST(Fit, NamesTheNearestWhereNothingFits) {
   const Remedies found = remedies("model_name=deepseek3-671b compile_topology=v5e-4 per_device_batch_size=1 max_target_length=512");
   EXPECT_TRUE(found.offers.empty());

@@ -45,6 +45,39 @@ TEST(Rewrite, LeavesNodesAwayThatNobodyNeeds) {
             "return %2 as y\n");
 }
 
+// Inlines blocks within blocks, and within the bodies of loops.
+TEST(Rewrite, PutsTheNodesOfBlocksInTheirPlace) {
+  EXPECT_EQ(after("%0: float32[2] = input labels=(-)  # x\n"
+                  "%1: float32[2] = parameter labels=(-)  # layers_0/w\n"
+                  "%2: float32[2], %3: float32[2] = repeat %0, %1 sizes=[] labels=() carried=1 slices=[0] stacks=[0]  # layers_0\n"
+                  "  %0: float32[2] = input labels=(-)  # layers_0/carried\n"
+                  "  %1: float32[2] = input labels=(-)  # layers_0/w\n"
+                  "  %2: float32[2] = binary %0, %1 function=add  # layers_0/sum\n"
+                  "  %3: float32[2] = repeat %2 sizes=[] labels=() carried=1  # layers_0/inner\n"
+                  "    %0: float32[2] = input labels=(-)  # layers_0/inner/carried\n"
+                  "    %1: float32[2] = unary %0 function=relu  # layers_0/inner/y\n"
+                  "    return %1\n"
+                  "  return %3, %2\n"
+                  "%4: float32[2] = repeat %2 sizes=[3] labels=(-) carried=1  # loop\n"
+                  "  %0: float32[2] = input labels=(-)  # loop/carried\n"
+                  "  %1: float32[2] = repeat %0 sizes=[] labels=() carried=1  # loop/block\n"
+                  "    %0: float32[2] = input labels=(-)  # loop/block/carried\n"
+                  "    return %0\n"
+                  "  %2: float32[2] = unary %1 function=silu  # loop/y\n"
+                  "  return %2\n"
+                  "return %4 as y, %3 as s\n",
+                  with_blocks_inlined),
+            "%0: float32[2] = input labels=(-)  # x\n"
+            "%1: float32[2] = parameter labels=(-)  # layers_0/w\n"
+            "%2: float32[2] = binary %0, %1 function=add  # layers_0/sum\n"
+            "%3: float32[2] = unary %2 function=relu  # layers_0/inner/y\n"
+            "%4: float32[2] = repeat %3 sizes=[3] labels=(-) carried=1  # loop\n"
+            "  %0: float32[2] = input labels=(-)  # loop/carried\n"
+            "  %1: float32[2] = unary %0 function=silu  # loop/y\n"
+            "  return %1\n"
+            "return %4 as y, %2 as s\n");
+}
+
 // Carried values stay, as the next iteration reads them.
 TEST(Rewrite, LeavesStacksAwayThatNobodyReads) {
   EXPECT_EQ(after("%0: float32[2] = input labels=(-)  # x\n"

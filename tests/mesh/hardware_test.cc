@@ -395,6 +395,17 @@ TEST(LoadChip, TakesWhatWasMeasured) {
   EXPECT_EQ(told("{a: [[2, 1], [2, 2]]}"), "mine.yml:10: the points of a are not from the least work to the most");
 }
 
+TEST(LoadChip, TakesTheTilesOfItsMemory) {
+  const auto of = [](const std::string& words) { return "memory_bytes: 1000\nmemory_tile: " + words; };
+  EXPECT_FALSE(load(kValid).memory_tile);
+  const MemoryTile tile = load(with_line("memory_bytes:", of("[8, 128]"))).memory_tile.value();
+  EXPECT_EQ(tile.rows, 8);
+  EXPECT_EQ(tile.columns, 128);
+  EXPECT_EQ(refusal("memory_bytes:", of("8")), "mine.yml:5: memory_tile is '8', a list of 1 to 2 was expected");
+  EXPECT_EQ(refusal("memory_bytes:", of("[8]")), "mine.yml:5: memory_tile is a list, [rows, columns] was expected");
+  EXPECT_EQ(refusal("memory_bytes:", of("[0, 128]")), "mine.yml:5: rows of memory_tile is '0', an integer from 1 to 4096 was expected");
+}
+
 TEST(LoadChip, RefusesCountsOutOfRange) {
   for (const std::string value : {"-1", "0", "1.5", "80 GiB", "1152921504606846977", "9223372036854775808"}) {
     EXPECT_EQ(refusal("memory_bytes:", "memory_bytes: " + value),
@@ -411,8 +422,9 @@ TEST(LoadChip, RefusesCountsOutOfRange) {
 TEST(LoadChip, RefusesWrongTypes) {
   EXPECT_EQ(refusal("- 1\n"),
             "mine.yml:1: a hardware file is a list, a mapping with the fields title, source, devices_per_chip, "
-            "bf16_flops_per_second, fp8_flops_per_second, f32_flops_per_second, int8_flops_per_second, bf16_reached, fp8_reached, matrix_tile, memory_bytes, "
-            "usable_memory_bytes, memory_bytes_per_second, host_bytes_per_second, links, sizes, measured was expected");
+            "bf16_flops_per_second, fp8_flops_per_second, f32_flops_per_second, int8_flops_per_second, bf16_reached, fp8_reached, "
+            "matrix_tile, memory_bytes, "
+            "usable_memory_bytes, memory_tile, memory_bytes_per_second, host_bytes_per_second, links, sizes, measured was expected");
   EXPECT_TRUE(refusal("").find("a hardware file is empty, a mapping") != std::string::npos);
   EXPECT_EQ(refusal("title", "title: [a]"), "mine.yml:1: title is a list, text was expected");
   EXPECT_EQ(refusal("title", "title: ''"), "mine.yml:1: title is '', text was expected");

@@ -105,7 +105,7 @@ std::vector<std::string> cases() { return test::cases_in(kFolder); }
 TEST(Compiled, SendsNoMoreThanTheReferencesCompiler) {
   Table table({{"case", false, Room::cut_start}, {"collective"}, {"runs", true}, {"GB sent", true},
                {"theirs: runs", true}, {"GB sent", true}});
-  ASSERT_EQ(cases().size(), 25u);
+  ASSERT_EQ(cases().size(), 40u);
   for (const std::string& name : cases()) {
     const Json golden = read(name);
     const Totals mine = ours(session_of(golden["config"]));
@@ -124,11 +124,10 @@ TEST(Compiled, HoldsNoMoreThanTheReferencesCompiler) {
   std::vector<double> ratios;
   for (const std::string& name : cases()) {
     const Json golden = read(name);
-    // Nearly all that this model holds are logits, whose tiles the compiler probably pads.
-    if (golden["config"]["model"] == "deepseek3-tiny") continue;
     const session::Session session = session_of(golden["config"]);
     const train::StepProgram step = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
-    const forecast::Memory memory = forecast::memory_of(step.plan, plan::device_arena(step.plan), session.layout);
+    const forecast::Resident resident = forecast::resident_of(step.plan, session.target.chip, {});
+    const forecast::Memory memory = forecast::memory_of(resident, plan::device_arena(resident.plan), session.layout);
     const Json& theirs = golden["memory_per_device"];
     EXPECT_NEAR(static_cast<double>(memory.argument) / theirs["argument"].get<double>(), 1, 0.01) << name;
     EXPECT_LE(static_cast<double>(memory.peak), 1.05 * theirs["peak"].get<double>()) << name;
@@ -148,7 +147,7 @@ TEST(Compiled, TheDispatchFlagTurnsGathersIntoAllToAlls) {
     const auto bytes = [](const Totals& totals, const std::string& key) { return totals.contains(key) ? totals.at(key).bytes : 0; };
     EXPECT_LT(bytes(off, "all-to-all expert"), 0.5e9) << layout;
     EXPECT_GT(bytes(off, "all-gather expert"), 8e9) << layout;
-    EXPECT_GT(bytes(off, "reduce-scatter expert"), 4e9) << layout;
+    EXPECT_GT(bytes(off, "reduce-scatter expert") + bytes(off, "reduce-scatter expert+fsdp"), 4e9) << layout;
     EXPECT_GT(bytes(on, "all-to-all expert"), 4e9) << layout;
     EXPECT_LT(bytes(on, "all-gather expert"), 1e9) << layout;
     EXPECT_GE(on.at("all-to-all expert").runs, 12) << layout;  // six per layer

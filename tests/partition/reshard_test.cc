@@ -1,5 +1,5 @@
 // Tests resharding between all pairs of layouts on meshes of eight devices: each step does what its kind says, and the right values arrive.
-#include "partition/reshard.h"
+#include "partition/reshard_price.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "run/placed.h"
+#include "sharding/report.h"
 #include "tests/support.h"
 
 namespace moesh::partition {
@@ -123,15 +124,50 @@ Spec applied(const Spec& from, const ReshardOf& how, const Spec& result) {
   const auto sum = [&] {
     for (const AxisIndex axis : how.axes) erase(made.partial, axis);
   };
+  // The axes that a reduce-scatter to several dims puts last in each.
+  const auto spread = [&] {
+    for (std::size_t dim = 0; dim < made.dims.size(); ++dim) {
+      const AxisList& list = result.dims[dim];
+      for (std::size_t i = made.dims[dim].size(); i < list.size(); ++i) {
+        if (std::find(how.axes.begin(), how.axes.end(), list[i]) != how.axes.end()) made.dims[dim].push_back(list[i]);
+      }
+    }
+  };
   switch (how.kind) {
     case Kind::slice: append(how.to); break;
     case Kind::all_gather: drop_last(how.from); break;
     case Kind::all_to_all: drop_last(how.from); append(how.to); break;
-    case Kind::reduce_scatter: sum(); append(how.to); break;
+    case Kind::reduce_scatter:
+      sum();
+      how.to < 0 ? spread() : append(how.to);
+      break;
     case Kind::all_reduce: sum(); break;
     case Kind::permute: return result;
   }
   return made;
+}
+
+std::vector<Kind> kinds_of(const std::vector<ReshardStep>& steps) {
+  std::vector<Kind> kinds;
+  for (const ReshardStep& step : steps) kinds.push_back(step.how.kind);
+  return kinds;
+}
+
+void hold_way(Numbers& numbers, const Placed& start, const std::vector<ReshardStep>& way, const Spec& to, const std::string& what) {
+  const mesh::Mesh& mesh = numbers.mesh();
+  Placed value = start;
+  for (const ReshardStep& step : way) {
+    ASSERT_EQ(applied(value.spec, step.how, step.result), step.result) << what << ": " << name_of(step.how.kind);
+    if (step.how.kind == Kind::permute) {
+      for (std::size_t dim = 0; dim < to.dims.size(); ++dim) {
+        ASSERT_EQ(sharding::shards(value.spec.dims[dim], mesh), sharding::shards(step.result.dims[dim], mesh)) << what;
+      }
+    }
+    value = numbers.step(value, step.result);
+  }
+  ASSERT_EQ(value.spec, to) << what;
+  if (to.partial.empty()) numbers.expect_blocks(value, what);
+  numbers.expect_same(value, what);
 }
 
 void hold_pairs(const std::vector<std::int64_t>& sizes, const Shape& shape) {
@@ -142,19 +178,9 @@ void hold_pairs(const std::vector<std::int64_t>& sizes, const Shape& shape) {
     for (const Spec& to : all_specs(shape.size(), sizes.size(), true)) {
       if (!may_become(from, to)) continue;
       const std::string what = sharding::to_string(from, mesh) + " -> " + sharding::to_string(to, mesh);
-      Placed value = start;
-      for (const ReshardStep& step : reshard_steps(from, to, mesh)) {
-        ASSERT_EQ(applied(value.spec, step.how, step.result), step.result) << what << ": " << name_of(step.how.kind);
-        if (step.how.kind == Kind::permute) {
-          for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-            ASSERT_EQ(sharding::shards(value.spec.dims[dim], mesh), sharding::shards(step.result.dims[dim], mesh)) << what;
-          }
-        }
-        value = numbers.step(value, step.result);
-      }
-      ASSERT_EQ(value.spec, to) << what;
-      if (to.partial.empty()) numbers.expect_blocks(value, what);
-      numbers.expect_same(value, what);
+      const std::vector<std::vector<ReshardStep>> ways = reshard_ways(shape, from, to, mesh);
+      ASSERT_EQ(kinds_of(ways.front()), kinds_of(reshard_steps(from, to, mesh))) << what;
+      for (const std::vector<ReshardStep>& way : ways) hold_way(numbers, start, way, to, what);
     }
   }
 }
@@ -177,11 +203,7 @@ TEST(Reshard, EveryPairOfLayoutsOfRankThree) {
   hold_pairs({2, 2, 2}, {4, 2, 3});
 }
 
-std::vector<Kind> kinds(const Spec& from, const Spec& to, const mesh::Mesh& mesh) {
-  std::vector<Kind> all;
-  for (const ReshardStep& step : reshard_steps(from, to, mesh)) all.push_back(step.how.kind);
-  return all;
-}
+std::vector<Kind> kinds(const Spec& from, const Spec& to, const mesh::Mesh& mesh) { return kinds_of(reshard_steps(from, to, mesh)); }
 
 TEST(Reshard, TakesTheOneCollectiveThatDoesIt) {
   const mesh::Mesh mesh = mesh_of({2, 4});
@@ -200,6 +222,26 @@ TEST(Reshard, MovesWhileValuesAreSmall) {
   EXPECT_EQ(kinds({{{0}, {}}, {}}, {{{}, {1}}, {}}, mesh), (std::vector{Kind::slice, Kind::all_gather}));
   EXPECT_EQ(kinds({{{0}, {}}, {1}}, {{{}, {}}, {}}, mesh), (std::vector{Kind::all_reduce, Kind::all_gather}));
   EXPECT_EQ(kinds({{{0, 1}, {}}, {}}, {{{1}, {}}, {}}, mesh), (std::vector{Kind::permute, Kind::all_gather}));
+}
+
+// On a torus of 4 x 2 chips, the axis of four has links in two directions.
+TEST(Reshard, SendsTheMostBytesOverTheFastestLinks) {
+  const session::Session session =
+      test::session("model_name=llama2-7b compile_topology=v5p-16 ici_fsdp_parallelism=4 ici_tensor_parallelism=2");
+  const cost::Network network(session.mesh, session.target);
+  const ReshardPrices prices(session.mesh, network);
+  const AxisIndex four = *session.mesh.find("fsdp"), two = *session.mesh.find("tensor");
+  const auto way = [&](const Spec& from, const Spec& to) {
+    std::string words;
+    for (const ReshardStep& step : prices.fastest({4096, 4096}, DType::bfloat16, from, to).steps)
+      words += fmt::format("{} {}; ", name_of(step.how.kind), sharding::axis_names(step.how.axes, session.mesh));
+    return words;
+  };
+  EXPECT_EQ(way({{{two}, {four}}, {}}, {{{}, {}}, {}}), "all-gather tensor=2; all-gather fsdp=4; ");
+  EXPECT_EQ(way({{{four}, {two}}, {}}, {{{}, {}}, {}}), "all-gather tensor=2; all-gather fsdp=4; ");
+  EXPECT_EQ(way({{{}, {}}, {two, four}}, {{{two}, {four}}, {}}), "reduce-scatter tensor=2 x fsdp=4; ") << "at once, over the links of both";
+  EXPECT_EQ(way({{{}, {}}, {two, four}}, {{{four}, {}}, {}}), "reduce-scatter fsdp=4 x tensor=2; all-gather tensor=2; ");
+  EXPECT_EQ(way({{{}, {}}, {two, four}}, {{{}, {}}, {}}), "all-reduce fsdp=4 x tensor=2; ");
 }
 
 TEST(Reshard, SaysWhereNoWayLeads) {

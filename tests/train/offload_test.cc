@@ -42,6 +42,14 @@ TEST(Offload, TakesWhatIsNamedAndNoMore) {
   EXPECT_EQ(by_policy("minimal"), 0);
 }
 
+TEST(Offload, SaysWhatStaysOnTheDevice) {
+  testing::internal::CaptureStderr();
+  const Planned unscanned = planned("scan_layers=false base_num_decoder_layers=2 override_model_config=true query_proj=offload");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("query_proj: kept on the device; only scanned layers hand their values to the host"));
+  EXPECT_EQ(unscanned.step.forecast.host.bytes, 0);
+}
+
 TEST(Offload, WaitsWhereAPassIsTooShort) {
   const Planned fast = planned("decoder_layer_input=offload");
   EXPECT_DOUBLE_EQ(fast.step.forecast.host.seconds, static_cast<double>(kStack) / 64e9);

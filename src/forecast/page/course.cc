@@ -94,8 +94,8 @@ void for_each_long_loop(const Course& course, const Bins& bins, See see) {
 Course course_of(const ShownPlan& shown) {
   const cost::Network network(shown.plan.mesh, shown.target);
   std::vector<Timing> timings = timings_of(shown.plan, network, RoutedRows(shown.plan, Router::drawn));
-  const plan::Plan resident = on_device(shown.plan, shown.forecast.host.offloaded);
-  Schedule schedule = schedule_of(shown.plan, plan::device_arena(resident), timings);
+  const Resident resident = resident_of(shown.plan, shown.target.chip, shown.forecast.host.offloaded);
+  Schedule schedule = schedule_of(shown.plan, plan::device_arena(resident.plan), timings);
   std::vector<const Sent*> sent(shown.plan.instructions.size());
   for (const Sent& one : shown.forecast.collectives) sent[at(one.instruction)] = &one;
   return {shown, std::move(timings), std::move(schedule), memory_course(resident, shown.layout), std::move(sent)};

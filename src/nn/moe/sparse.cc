@@ -27,16 +27,24 @@ struct ExpertAxes {
   AxisList width;
 };
 
-RegionOperand constrained(const Context& context, const std::string& name, Tensor tensor, const graph::ConstraintOf& constraint) {
-  return {constrain(name, tensor, constraint), context.spec_of(constraint)};
+// Lays an operand out as the rules say, then without the axes `off`.
+RegionOperand constrained(const Context& context, const std::string& name, Tensor tensor, graph::ConstraintOf constraint,
+                          const std::vector<std::string>& off) {
+  tensor = constrain(name, tensor, constraint);
+  if (!off.empty()) {
+    constraint.peeled.insert(constraint.peeled.end(), off.begin(), off.end());
+    tensor = constrain(name, tensor, constraint);
+  }
+  return {tensor, context.spec_of(constraint)};
 }
 
 // The axes of `a` that are also in `b`, in a's order.
 AxisList shared_axes(const AxisList& a, const AxisList& b) { return graph::axes_beyond(a, graph::axes_beyond(a, b)); }
 
-// The layouts in which the tokens and the experts' weights enter the region.
+// The layouts in which the tokens and the experts' weights enter the region: what the rules say, less the axes that are taken off.
 struct Entrance {
   graph::ConstraintOf tokens, in_kernels, out_kernel;
+  std::vector<std::string> off_tokens, off_kernels;
 };
 
 double shard_bytes(const Context& context, Tensor tensor, const graph::ConstraintOf& constraint) {
@@ -58,29 +66,26 @@ void give_each_axis_to_tokens_or_width(const Context& context, Entrance& entranc
   const double token_bytes = 2 * shard_bytes(context, x_BSM, entrance.tokens);
   const double weight_bytes = shard_bytes(context, e.wi_0, entrance.in_kernels) + shard_bytes(context, e.wi_1, entrance.in_kernels) +
                               shard_bytes(context, e.wo, entrance.out_kernel);
-  const auto take_off = [&](graph::ConstraintOf& of) { of.peeled.insert(of.peeled.end(), shared.begin(), shared.end()); };
-  if (token_bytes < weight_bytes) {
-    take_off(entrance.tokens);
-  } else {
-    take_off(entrance.in_kernels);
-    take_off(entrance.out_kernel);
-  }
+  (token_bytes < weight_bytes ? entrance.off_tokens : entrance.off_kernels) = std::move(shared);
 }
 
 // Weights enter whole except for the expert axis and tensor parallelism: dims that fsdp shards are gathered beforehand.
 Entrance entrance_of(const Context& context, const Labels& token_labels, Tensor x_BSM, const Experts& e) {
-  Entrance entrance{peeled(token_labels, {}), peeled({labels::exp, labels::none, labels::mlp_no_fsdp}, {"fsdp"}),
-                    peeled({labels::exp, labels::mlp_no_fsdp, labels::none}, {"fsdp"})};
+  Entrance entrance{peeled(token_labels, {}),
+                    peeled({labels::exp, labels::none, labels::mlp_no_fsdp}, {"fsdp"}),
+                    peeled({labels::exp, labels::mlp_no_fsdp, labels::none}, {"fsdp"}),
+                    {},
+                    {}};
   give_each_axis_to_tokens_or_width(context, entrance, x_BSM, e);
   return entrance;
 }
 
 ExpertAxes add_weights(const Context& context, const Entrance& entrance, std::vector<RegionOperand>& operands, const Experts& e) {
-  operands.push_back(constrained(context, "w0_kernel", e.wi_0, entrance.in_kernels));
+  operands.push_back(constrained(context, "w0_kernel", e.wi_0, entrance.in_kernels, entrance.off_kernels));
   const Spec& spec = operands.back().spec;
   const ExpertAxes axes{spec.dims[0], spec.dims[2]};
-  operands.push_back(constrained(context, "w1_kernel", e.wi_1, entrance.in_kernels));
-  operands.push_back(constrained(context, "wo_kernel", e.wo, entrance.out_kernel));
+  operands.push_back(constrained(context, "w1_kernel", e.wi_1, entrance.in_kernels, entrance.off_kernels));
+  operands.push_back(constrained(context, "wo_kernel", e.wo, entrance.out_kernel, entrance.off_kernels));
   if (!e.wo_bias) return axes;
   // Whatever the rules say about biases, here they are laid out like the values that they are added to.
   const auto bias = [&](const char* name, Tensor tensor, const char* label, const AxisList& width) {
@@ -147,7 +152,7 @@ MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Sco
   const char* batch = context.rows > 1 ? labels::activation_batch : "decode_batch_moe";
   const Labels token_labels{batch, labels::activation_norm_length, labels::none};
   const Entrance entrance = entrance_of(context, token_labels, x_BSM, e);
-  std::vector<RegionOperand> operands{constrained(context, "inputs", x_BSM, entrance.tokens)};
+  std::vector<RegionOperand> operands{constrained(context, "inputs", x_BSM, entrance.tokens, entrance.off_tokens)};
   const Spec tokens = operands.front().spec;
   scores = constrain_scores(context, scores, token_labels);
   const Routed routed = route(builder, context, scores);
