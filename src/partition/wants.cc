@@ -58,19 +58,7 @@ class Finder {
     // The rows of a norm may be sharded, see expand.h.
     if (node.op == Op::rms_norm) return ask(node.operands[0], wanted, false);
     const graph::OpFactors factors = graph::factors_of(graph_, node);
-    for (std::size_t i = 0; i < node.operands.size(); ++i) pass_on(factors, wanted, i, node.operands[i]);
-  }
-
-  void pass_on(const graph::OpFactors& factors, const Spec& wanted, std::size_t operand, ValueId id) {
-    Spec spec;
-    for (const int factor : factors.operands[operand]) {
-      sharding::AxisList axes;
-      const auto& dims = factors.results[0];
-      const auto dim = std::find(dims.begin(), dims.end(), factor);
-      if (factor != graph::kWhole && dim != dims.end()) axes = wanted.dims[static_cast<std::size_t>(dim - dims.begin())];
-      spec.dims.push_back(std::move(axes));
-    }
-    ask(id, std::move(spec), false);
+    for (std::size_t i = 0; i < node.operands.size(); ++i) ask(node.operands[i], passed_on(factors, wanted, i), false);
   }
 
   const Graph& graph_;
@@ -86,6 +74,18 @@ Spec spec_of(const Graph& graph, const Node& constraint, const PartitionRequest&
   Spec spec = sharding::lay(of, request.rules, request.mesh, constraint.path);
   if (of.over_data) spec = sharding::over_data(graph.value(constraint.operands[0]).shape, spec, request.mesh);
   return sharding::without_size_one(spec, request.mesh);
+}
+
+Spec passed_on(const graph::OpFactors& factors, const Spec& wanted, std::size_t operand) {
+  Spec spec;
+  for (const int factor : factors.operands[operand]) {
+    sharding::AxisList axes;
+    const auto& dims = factors.results[0];
+    const auto dim = std::find(dims.begin(), dims.end(), factor);
+    if (factor != graph::kWhole && dim != dims.end()) axes = wanted.dims[static_cast<std::size_t>(dim - dims.begin())];
+    spec.dims.push_back(std::move(axes));
+  }
+  return spec;
 }
 
 std::vector<Want> find_wants(const Graph& graph, const std::vector<Want>& results, const PartitionRequest& request) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "graph/factors.h"
 #include "graph/graph.h"
 #include "partition/partition.h"
 
@@ -14,6 +15,9 @@ using Want = std::optional<sharding::Spec>;
 
 // The want of each value. `results`: the layouts that are asked of the graph's results.
 std::vector<Want> find_wants(const graph::Graph& graph, const std::vector<Want>& results, const PartitionRequest& request);
+
+// The layout of an operand with which an op makes its result in layout `wanted`: dims that the result lacks are whole.
+sharding::Spec passed_on(const graph::OpFactors& factors, const sharding::Spec& wanted, std::size_t operand);
 
 // Whether a node takes the layout that is cheapest for itself, whatever its consumers want: a node of the update phase.
 inline bool is_free(const graph::Node& node) { return node.phase == graph::Phase::update; }

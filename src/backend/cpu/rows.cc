@@ -83,11 +83,13 @@ void weighted_rows_grad_of(const KernelCall& call) {
   call.workers.parallel(rows.size(0), grain_of(width), [&](std::int64_t begin, std::int64_t end) {
     vectorised(isa, [&]() MOESH_LOOP {
       for (std::int64_t row = begin; row < end; ++row) {
-        const T* __restrict from = rows.as<T>() + row * width;
-        const T* __restrict dy = call.operands[2].as<T>() + row * width;
-        T* __restrict drow = call.results[0].as<T>() + row * width;
+        const T* from = rows.as<T>() + row * width;
+        const T* dy = call.operands[2].as<T>() + row * width;
+        T* drow = call.results[0].as<T>() + row * width;
         const W weight = static_cast<W>(load(call.operands[1].as<V>()[row]));
         const W sum = sum_of<W>(width, [&](std::int64_t j) MOESH_LOOP { return load(dy[j]) * load(from[j]); });
+        // `drow` may lie where `dy` or `from` does.
+#pragma GCC ivdep
         for (std::int64_t j = 0; j < width; ++j) drow[j] = store<T>(weight * load(dy[j]));
         call.results[1].as<V>()[row] = store<V>(sum);
       }

@@ -82,6 +82,13 @@ std::vector<Call> calls() {
     for (std::int64_t i = 0; i < rows.count(); ++i) rows.set(i, static_cast<double>((i + 1) % 2));
     all.push_back({Op::cache_write, {}, {cache, rows, values(DType::int32, {2, 4}, {7, 1, 0, 2, 3, 6, 5, 4})}, {cache}});
   }
+  for (const DType dtype : floating_types()) {
+    const Tensor weights = noise(dtype, {90}, 29);
+    all.push_back({Op::weighted_rows_grad,
+                   {},
+                   {noise(dtype, {90, 300}, 30), weights, noise(dtype, {90, 300}, 31)},
+                   {Tensor(dtype, {90, 300}), weights}});
+  }
   // Ops with one more operand, to which the result is added.
   for (const DType dtype : floating_types()) {
     const Tensor rows = noise(dtype, {90, 300}, 17), sum = noise(dtype, {90, 70}, 18), sizes = values(DType::int32, {3}, {40, 0, 47});
