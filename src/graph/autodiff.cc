@@ -30,6 +30,11 @@ std::vector<bool> nodes_to_save(const Graph& body, int carried, const Remat& rem
   return saves;
 }
 
+// Whether the policy saves a value that a region hands over.
+bool is_saved_by_policy(const RegionOf& of, std::size_t handed_over, const Remat& remat) {
+  return remat.saves(of.body->producer_of(of.saved[handed_over]));
+}
+
 // The values of a body that its backward pass is given: the carried inputs, then what the policy saves. A repeat within the body hands over
 // all its results, so that its layers are not run once more just to save their values again.
 std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& remat) {
@@ -41,7 +46,11 @@ std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& r
     const auto first_handed_over = node.results.end() - handed_over(node);
     const bool is_whole = node.op == Op::repeat;
     if (is_saved[i] || is_whole) saved.insert(saved.end(), node.results.begin(), first_handed_over);
-    if (node.op == Op::region || is_whole) saved.insert(saved.end(), first_handed_over, node.results.end());
+    if (is_whole) saved.insert(saved.end(), first_handed_over, node.results.end());
+    const auto* region = std::get_if<RegionOf>(&node.attributes);
+    for (std::size_t k = 0; region != nullptr && k < region->saved.size(); ++k) {
+      if (is_saved_by_policy(*region, k, remat)) saved.push_back(first_handed_over[static_cast<std::ptrdiff_t>(k)]);
+    }
   }
   return saved;
 }
@@ -67,7 +76,10 @@ Shape stacked_at(Shape shape, const std::vector<std::int64_t>& sizes, int positi
 
 class Backward {
  public:
-  explicit Backward(Builder& builder) : builder_(builder) { builder.set_phase(Phase::backward); }
+  // `given`: values that regions hand over and that their backward passes take; all of them if it is null.
+  explicit Backward(Builder& builder, const std::set<ValueId>* given = nullptr) : builder_(builder), given_(given) {
+    builder.set_phase(Phase::backward);
+  }
   Backward(Builder& builder, const mesh::Mesh& mesh) : builder_(builder), mesh_(&mesh) { builder.set_phase(Phase::backward); }
 
   void seed(ValueId id, Tensor cotangent) { add(id, cotangent); }
@@ -140,6 +152,7 @@ class Backward {
   std::vector<Tensor> region_cotangents(const Node& node, const std::vector<Tensor>& given);
 
   Builder& builder_;
+  const std::set<ValueId>* given_ = nullptr;
   const mesh::Mesh* mesh_ = nullptr;  // in a region's body
   std::map<ValueId, Tensor> cotangents_;
 };
@@ -157,10 +170,13 @@ struct BackwardBody {
   std::vector<bool> stacked_given;     // which stacked results have a cotangent
   std::vector<std::size_t> shared;     // which shared operands get a gradient, one term per iteration
   std::vector<std::size_t> gradients;  // which sliced operands get a gradient
+  std::set<std::size_t> recomputed;  // the regions, by their number among the body's nodes, that are recomputed outside their backward pass
 };
 
-BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const std::vector<bool>& stacked_given) {
-  BackwardBody result{{}, stacked_given, {}, {}};
+// `handing_over`: the regions, by their number among the body's nodes, that hand over all that they can.
+BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const std::vector<bool>& stacked_given,
+                           const std::set<std::size_t>& handing_over) {
+  BackwardBody result{{}, stacked_given, {}, {}, {}};
   Builder b;
   b.set_phase(Phase::backward);
   const std::vector<ValueId> inputs = inputs_of(body);
@@ -189,7 +205,13 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
     stacked_cotangents.push_back(stacked_given[i] ? input_like("dstacked", body.results[parts.carried + i]) : Tensor{});
   }
   const std::vector<Tensor> again = inline_graph(b, body, known);
-  Backward backward(b);
+  const std::map<ValueId, ValueId> stand_ins = stand_ins_of(again, saved);
+  std::set<ValueId> given;
+  for (const auto& [id, stand_in] : stand_ins) given.insert(id);
+  for (const std::size_t region : handing_over) {
+    for (const ValueId id : body.nodes[region].results) given.insert(again[static_cast<std::size_t>(id)].id);
+  }
+  Backward backward(b, &given);
   const std::size_t end = b.graph().nodes.size();
   const auto seed = [&](std::size_t index, Tensor cotangent) {
     if (cotangent) backward.seed(again[static_cast<std::size_t>(body.results[index])].id, cotangent);
@@ -210,9 +232,22 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
     result.gradients.push_back(i);
     b.mark_result(backward.cotangent_or_zeros(slice));
   }
-  const Graph whole = with_operands_replaced(b.take(), stand_ins_of(again, saved));
+  const Graph whole = with_operands_replaced(b.take(), stand_ins);
+  const std::vector<bool> is_needed = needed_nodes(whole);
+  for (std::size_t i = 0; i < body.nodes.size(); ++i) {
+    if (body.nodes[i].op != Op::region) continue;
+    const NodeId made = whole.value(again[static_cast<std::size_t>(body.nodes[i].results[0])].id).producer;
+    if (is_needed[static_cast<std::size_t>(made)]) result.recomputed.insert(i);
+  }
   result.graph = without_dead_nodes(with_cheap_nodes_again(whole, end));
   return result;
+}
+
+// A region that is recomputed anyway, for what comes after it in the layer, hands its values over to its backward pass, which then does not
+// recompute them once more.
+BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const std::vector<bool>& stacked_given) {
+  BackwardBody alone = backward_body(body, parts, stacked_given, {});
+  return alone.recomputed.empty() ? alone : backward_body(body, parts, stacked_given, alone.recomputed);
 }
 
 std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vector<Tensor>& given) {
@@ -289,10 +324,12 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
   }
   std::map<ValueId, Tensor> saved;
   for (std::size_t i = 0; i < of.saved.size(); ++i) {
+    const std::size_t result = given.size() - of.saved.size() + i;
+    if (given_ != nullptr && !given_->contains(node.results[result])) continue;
     const Value& local = of.body->value(of.saved[i]);
     saved[of.saved[i]] = b.shard_input("saved", local.shape, local.dtype, local.spec.own);
-    operands.push_back(builder_.tensor(node.results[given.size() - of.saved.size() + i]));
-    reversed.operands.push_back(of.results[given.size() - of.saved.size() + i]);
+    operands.push_back(builder_.tensor(node.results[result]));
+    reversed.operands.push_back(of.results[result]);
   }
   const std::vector<Tensor> again = inline_graph(b, *of.body, known);
   Backward backward(b, *of.written_for);
@@ -346,11 +383,13 @@ Value rows_of_all(const Value& local, NodeId producer, const mesh::Mesh& mesh) {
 // Whether a value may be saved. A scalar gives a device's index or the number of dropped rows, which are cheap to compute again.
 bool may_be_saved(const Graph& body, ValueId id) { return !body.value(id).shape.empty(); }
 
+// A region can hand over all that a policy may save; the policy decides what is kept for the backward pass.
 Node with_saved_rows(const Graph& graph, const Node& node, const Remat& remat, std::vector<Value>& added) {
   Node saving = node;
   auto& of = std::get<RegionOf>(saving.attributes);
   auto body = std::make_shared<Graph>(*of.body);
-  const std::vector<bool> is_saved = nodes_to_save(*of.body, 0, remat);
+  std::vector<bool> is_saved = nodes_to_save(*of.body, 0, Remat{true, {}});
+  for (std::size_t i = 0; i < is_saved.size(); ++i) is_saved[i] = is_saved[i] || (!remat.save_all && remat.saves(of.body->nodes[i]));
   for (std::size_t i = 0; i < is_saved.size(); ++i) {
     if (!is_saved[i]) continue;
     for (const ValueId id : of.body->nodes[i].results) {
