@@ -98,11 +98,12 @@ TEST(RematOfExperts, SavesTheRowsOfEachChunk) {
 }
 
 TEST(RematOfExperts, SavesProductsOfTheOtherStrategies) {
-  for (const std::string& strategy : {kDense, kCapacity}) {
-    const auto products = [&](const std::string& policy) {
-      return count(program(kExperts + kMesh + strategy + "remat_policy=" + policy).graph, graph::Op::einsum,
-                   "MoeBlock_0/w");
-    };
+  const auto products_of = [](const std::string& strategy, const std::string& policy) {
+    return count(program(kExperts + kMesh + strategy + "remat_policy=" + policy).graph, graph::Op::einsum, "MoeBlock_0/w");
+  };
+  const std::string wide = kDense + "base_mlp_dim=24 base_moe_mlp_dim=24 ";
+  for (const std::string& strategy : {wide, kCapacity}) {
+    const auto products = [&](const std::string& policy) { return products_of(strategy, policy); };
     const std::int64_t all = products("full");
     for (const char* name : {"moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "mlpwi_0", "mlpwi_1", "mlpwo"}) {
       EXPECT_EQ(products("custom " + std::string(name) + "=device"), all - 1) << strategy << name;
@@ -111,6 +112,9 @@ TEST(RematOfExperts, SavesProductsOfTheOtherStrategies) {
     EXPECT_EQ(products("save_dot_except_mlpwi"), all - 1) << strategy;
     EXPECT_EQ(products("save_dot_except_mlp"), all) << strategy;
   }
+  // The down projection of weighted values is not needed again.
+  EXPECT_EQ(products_of(kDense, "custom moe_mlpwo=device"), products_of(kDense, "full"));
+  EXPECT_EQ(products_of(kDense, "minimal"), products_of(kDense, "full") - 2);
 }
 
 std::int64_t in_regions(const StepProgram& made, graph::ReshardOf::Kind kind) {

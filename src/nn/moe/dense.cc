@@ -1,4 +1,4 @@
-// Every expert computes every token, and the weights select among the results: the reference that the other strategies are tested against.
+// Every expert computes every token, and the weights select among them: the reference that the other strategies are tested against.
 // Shape suffixes: B rows, S length, M embedding, E experts, F width.
 #include "nn/mlp.h"
 #include "nn/moe/moe.h"
@@ -8,6 +8,21 @@ namespace moesh::nn {
 namespace {
 
 Tensor add_expert_bias(Tensor x_BSEF, Tensor bias_EF) { return bias_EF ? add_bias(x_BSEF, bias_EF) : x_BSEF; }
+
+// The weights are applied where experts' values are narrower. If that is before the down projection, the projection sums over experts too,
+// and no value has both E and M.
+Tensor sum_of_experts(const Context& context, Tensor hidden_BSEF, Tensor weights_BSE, const Experts& e) {
+  const DType compute_dtype = context.model.compute_dtype;
+  if (hidden_BSEF.size(3) > e.wo.size(2)) {
+    const DType sum_dtype = context.settings.boolean("float32_weight_sum") ? DType::float32 : compute_dtype;
+    const Tensor out_BSEM =
+        tag(add_expert_bias(einsum("wo", "bsef,efm->bsem", cast(hidden_BSEF, compute_dtype), e.wo), e.wo_bias), "moe_mlpwo");
+    return cast(einsum("combine", "bsem,bse->bsm", cast(out_BSEM, sum_dtype), cast(weights_BSE, sum_dtype)), compute_dtype);
+  }
+  const Tensor weighted_BSEF = multiply(hidden_BSEF, broadcast(cast(weights_BSE, hidden_BSEF.dtype()), hidden_BSEF.shape(), {0, 1, 2}));
+  const Tensor out_BSM = tag(einsum("wo", "bsef,efm->bsm", cast(weighted_BSEF, compute_dtype), e.wo), "moe_mlpwo");
+  return e.wo_bias ? add(out_BSM, einsum("wo_bias", "bse,em->bsm", weights_BSE, e.wo_bias)) : out_BSM;
+}
 
 }  // namespace
 
@@ -30,12 +45,8 @@ MoeResult dense_moe(Builder& builder, const Context& context, Tensor x_BSM, Scor
                     {labels::activation_batch_moe, labels::activation_norm_length_moe, labels::activation_embed_moe});
   const Tensor a_BSEF = tag(project("wi_0", e.wi_0, e.wi_0_bias), "moe_mlpwi_0");
   const Tensor b_BSEF = tag(project("wi_1", e.wi_1, e.wi_1_bias), "moe_mlpwi_1");
-  const Tensor hidden_BSEF = cast(expert_gate(context, a_BSEF, b_BSEF), model.compute_dtype);
-  const Tensor out_BSEM = tag(add_expert_bias(einsum("wo", "bsef,efm->bsem", hidden_BSEF, e.wo), e.wo_bias), "moe_mlpwo");
-  const DType sum_dtype = context.settings.boolean("float32_weight_sum") ? DType::float32 : model.compute_dtype;
-  const Tensor out_BSM =
-      einsum("combine", "bsem,bse->bsm", cast(out_BSEM, sum_dtype), cast(weights_BSE, sum_dtype));
-  return result_of(builder, context, cast(out_BSM, model.compute_dtype), scores, routed, {});
+  const Tensor out_BSM = sum_of_experts(context, expert_gate(context, a_BSEF, b_BSEF), weights_BSE, e);
+  return result_of(builder, context, out_BSM, scores, routed, {});
 }
 
 }  // namespace moesh::nn
