@@ -13,6 +13,7 @@
 #include "partition/fuse_loss.h"
 #include "partition/fuse_sums.h"
 #include "partition/fuse_updates.h"
+#include "partition/narrow_gradients.h"
 #include "partition/remat_gradients.h"
 #include "partition/stack_first.h"
 #include "plan/arena.h"
@@ -80,7 +81,8 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   if (see) see(pass_names::partition, program.graph);
   program.graph = partition::stack_first(graph::with_blocks_inlined(program.graph));
   if (see) see(pass_names::stack, program.graph);
-  program.graph = partition::with_updates_fused(partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph))));
+  program.graph = partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph)));
+  program.graph = partition::with_updates_fused(partition::with_narrow_gradients(std::move(program.graph)));
   program.graph = partition::with_sums_fused(std::move(program.graph));
   if (see) see(pass_names::fuse, program.graph);
   const bool is_alone = program.mesh.devices() == 1;  // several devices reduce gradients before they are applied
