@@ -124,7 +124,7 @@ double collective_seconds(Kind kind, double operand_bytes, const Group& group, d
     case Kind::slice: return 0;
     case Kind::all_gather: return gather_seconds(operand_bytes, group);
     case Kind::reduce_scatter: return gather_seconds(shard, group);
-    case Kind::all_reduce: return 2 * gather_seconds(shard, group);
+    case Kind::all_reduce: return std::min(2 * gather_seconds(shard, group), gather_seconds(operand_bytes, group));
     case Kind::all_to_all: return all_to_all_seconds(operand_bytes, group, busiest);
     case Kind::permute: return permute_seconds(operand_bytes, group);
   }

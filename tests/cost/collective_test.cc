@@ -36,6 +36,7 @@ TEST(CollectiveSeconds, OnASmallTorusEveryDimOfAGroupCarries) {
   EXPECT_DOUBLE_EQ(v5p.seconds(Kind::all_gather, {0, 1}), 3e-6 + 7 * kBytes / (3 * port));
   EXPECT_DOUBLE_EQ(v5p.seconds(Kind::reduce_scatter, {1}), 2e-6 + 0.75 * kBytes / (2 * port));
   EXPECT_DOUBLE_EQ(v5p.seconds(Kind::all_reduce, {1}), 2 * (2e-6 + 0.75 * kBytes / (2 * port)));
+  EXPECT_DOUBLE_EQ(v5p.seconds(Kind::all_reduce, {1}, 4), 2e-6 + 3 * 4 / (2 * port)) << "little goes to all devices at once";
   EXPECT_DOUBLE_EQ(v5p.seconds(Kind::permute, {1}), 2e-6 + kBytes / port);
   EXPECT_EQ(v5p.seconds(Kind::slice, {1}), 0);
   EXPECT_EQ(v5p.seconds(Kind::all_gather, {}), 0);

@@ -74,8 +74,8 @@ TEST(NarrowGradients, ReachTheUpdatesOfLayersThatAreNotScanned) {
       return of.op == graph::Op::adam_update && plan.view(of.operands[1]).dtype == DType::bfloat16;
     });
   };
-  EXPECT_EQ(narrow_updates("false"), 2 * 7 + 1) << "of matrices, but not of the embedding, which sums in float32";
-  EXPECT_EQ(narrow_updates("true"), 1) << "of the logits";
+  EXPECT_EQ(narrow_updates("false"), 2 * 9 + 2) << "of all but the embedding, which sums in float32";
+  EXPECT_EQ(narrow_updates("true"), 2) << "of the last norm and the logits";
 }
 
 }  // namespace
