@@ -14,6 +14,7 @@
 #include "graph/rewrite.h"
 #include "partition/agreement.h"
 #include "partition/assignment.h"
+#include "partition/beside.h"
 #include "partition/expand.h"
 #include "partition/reshard.h"
 
@@ -53,17 +54,15 @@ class Walk {
         made_(in.values.size()),
         asked_(in.values.size()),
         constrained_(in.values.size()),
-        trained_(in.values.size()),
-        beside_(in.values.size()),
-        read_by_(in.values.size(), -1) {}
+        trained_(in.values.size()) {}
 
   // `trained`: for each root of a body, whether it is a parameter or a slice of one.
   Graph run(const std::vector<Spec>& roots, const std::vector<Want>& results, const std::vector<bool>& trained = {}) {
     wants_ = find_wants(in_, results, work_.request);
+    beside_ = find_beside(in_, wants_);
     for (const Node& node : in_.nodes) {
       if (node.op == Op::constraint) constrained_[at(node.operands[0])] = true;
     }
-    for (NodeId i = 0; i < static_cast<NodeId>(in_.nodes.size()); ++i) find_beside(i);
     std::size_t root = 0;
     for (const Node& node : in_.nodes) {
       if (graph::is_root(node)) {
@@ -183,46 +182,14 @@ class Walk {
     }
   }
 
-  // A broadcast can be made in any layout, so its result takes the layout of the value of the same shape that it is first read with. A
-  // cotangent takes that of the forward pass' value that it is first read with: it mostly belongs to that, and large values that were laid
-  // out one way there would else be moved to and fro.
-  void find_beside(NodeId number) {
-    const Node& node = in_.node(number);
-    const auto is_repeated = [&](ValueId id) { return in_.producer_of(id).op == Op::broadcast; };
-    const auto is_cotangent = [&](ValueId id) {
-      const Node& producer = in_.producer_of(id);
-      return producer.phase == graph::Phase::backward && !graph::is_root(producer);
-    };
-    if (node.op == Op::repeat || node.op == Op::region || node.op == Op::constraint) return;
-    const bool is_backward = node.phase == graph::Phase::backward;
-    if (is_backward && (node.op == Op::einsum || node.op == Op::cast)) {
-      for (const ValueId id : node.operands) {
-        if (read_by_[at(id)] < 0 && is_cotangent(id)) read_by_[at(id)] = number;
-      }
-    }
-    if (node.operands.size() < 2) return;
-    const std::vector<std::vector<int>> dims = is_backward ? graph::factors_of(in_, node).operands : std::vector<std::vector<int>>{};
-    for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      const ValueId id = node.operands[i];
-      const bool belongs = is_backward && is_cotangent(id) && !wants_[at(id)] && !is_repeated(id);
-      if (!(belongs || is_repeated(id)) || beside_[at(id)]) continue;
-      for (std::size_t k = 0; k < node.operands.size() && !beside_[at(id)]; ++k) {
-        const ValueId with = node.operands[k];
-        const bool is_placed = value(with).producer < value(id).producer && !is_repeated(with);
-        const bool is_alike = belongs ? dims[k] == dims[i] && !is_cotangent(with) : value(with).shape == value(id).shape;
-        if (is_placed && is_alike) beside_[at(id)] = with;
-      }
-    }
-  }
-
   Want want_of(ValueId id) const { return wants_[at(id)] ? wants_[at(id)] : want_beside(id); }
 
   // The layout of the value that a broadcast or a cotangent is read with or, for a cotangent that is read with none, the one in which a
   // product makes such a cotangent of it.
   Want want_beside(ValueId id) const {
-    if (beside_[at(id)]) return whole(made(*beside_[at(id)]));
-    if (read_by_[at(id)] < 0) return std::nullopt;
-    const Node& reader = in_.node(read_by_[at(id)]);
+    if (beside_.with[at(id)]) return whole(made(*beside_.with[at(id)]));
+    if (beside_.reader[at(id)] < 0) return std::nullopt;
+    const Node& reader = in_.node(beside_.reader[at(id)]);
     const Want wanted = want_beside(reader.results[0]);
     if (!wanted) return std::nullopt;
     const auto place = std::find(reader.operands.begin(), reader.operands.end(), id) - reader.operands.begin();
@@ -328,14 +295,13 @@ class Walk {
   Work& work_;
   Graph out_;
   std::vector<Want> wants_;
+  Beside beside_;
   std::vector<std::size_t> numbers_;            // by value: its index in versions_, which a constraint's result shares with its operand
   std::vector<std::vector<ValueId>> versions_;  // the values of out_, one for each layout in which that value exists
   std::vector<ValueId> made_;                   // by value: the version in which it was made
   std::vector<Want> asked_;                     // by value: the layout that a constraint asks for a partial sum
   std::vector<bool> constrained_;               // by value: whether a constraint reads it
   std::vector<bool> trained_;                   // by value: whether it is a parameter, or one in another type or shape
-  std::vector<std::optional<ValueId>> beside_;  // by result of a broadcast: an earlier value that it is read with
-  std::vector<NodeId> read_by_;                 // by cotangent: the first product or cast of the backward pass that reads it, or -1
   std::string path_;                            // of the node that is being placed
   graph::Phase phase_ = graph::Phase::forward;  // of the node that is being placed
 };

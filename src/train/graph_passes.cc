@@ -5,9 +5,8 @@ namespace {
 
 constexpr GraphPass kPasses[] = {
     {pass_names::model, "There are only the settings.",
-     "The loss of a microbatch, written once for every mesh: values have global shapes, layers stand in repeats, experts that "
-     "are "
-     "reached by rows in regions, and layouts are asked for by constraints."},
+     "The loss of a microbatch, written once for every mesh: values have global shapes, layers stand in repeats (one that is not scanned "
+     "in a repeat without sizes, which runs once), experts that are reached by rows in regions, and layouts are asked for by constraints."},
     {pass_names::slots, "A layer with a fixed capacity multiplies tokens with one-hot masks of its slots.",
      "It copies rows to slots and back: no slot_mask is left."},
     {pass_names::remat, "Repeats give what the model needs of them.",
@@ -27,12 +26,14 @@ constexpr GraphPass kPasses[] = {
      "left.",
      true},
     {pass_names::stack, "Stacks of layers' values have their dims in the order that the model gives them.",
-     "The layers come first in memory, so that a layer's slice is dense, wherever only repeats and updates use a stack.", true},
+     "The layers come first in memory, so that a layer's slice is dense, wherever only repeats and updates use a stack. Layers that run "
+     "once stand among all else.",
+     true},
     {pass_names::fuse, "The logits of all tokens are a value.",
      "Their product, their loss and its gradients are one op, which holds those of some tokens at a time, unless something else reads "
-     "them or devices have pieces of the vocabulary. A product of bfloat16 that is only cast to float32 is made in it, "
-     "updates give the norm of what they make, an embedding's gradient goes into the table that it would be added to, and a product in "
-     "float32 or a norm's gradient is added to a value that stood before it as it is made.",
+     "them or devices have pieces of the vocabulary. A product of bfloat16 that is only cast to float32 is made in it, a gradient in "
+     "bfloat16 reaches its update without a cast, updates give the norm of what they make, an embedding's gradient goes into the table "
+     "that it would be added to, and a product in float32 or a norm's gradient is added to a value that stood before it as it is made.",
      true},
     {pass_names::remat_gradients, "Gradients are held until the update has their norm.",
      "On one device with few tokens, gradients of layers' weights are made again for the update from the layers' inputs and cotangents, "
