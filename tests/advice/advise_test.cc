@@ -189,7 +189,7 @@ TEST(AdviseSlow, MendsTenTrafficInEveryLayerOverSlowLinks) {
       "model_name=mixtral-8x7b compile_topology=h100-64 ici_expert_parallelism=8 ici_tensor_parallelism=8 "
       "ici_fsdp_parallelism=1 per_device_batch_size=1",
       "model_name=gpt-oss-20b compile_topology=h100-32 ici_expert_parallelism=32 ici_fsdp_parallelism=1 "
-      "per_device_batch_size=2",
+      "per_device_batch_size=4",
       "model_name=deepseek2-16b compile_topology=v6e-16 compile_topology_num_slices=4 dcn_expert_parallelism=4 "
       "ici_fsdp_parallelism=16 per_device_batch_size=2"
   });

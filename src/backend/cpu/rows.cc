@@ -89,7 +89,7 @@ void weighted_rows_grad_of(const KernelCall& call) {
         const W weight = static_cast<W>(load(call.operands[1].as<V>()[row]));
         const W sum = sum_of<W>(width, [&](std::int64_t j) MOESH_LOOP { return load(dy[j]) * load(from[j]); });
         // `drow` may lie where `dy` or `from` does.
-#pragma GCC ivdep
+        MOESH_BY_ELEMENT
         for (std::int64_t j = 0; j < width; ++j) drow[j] = store<T>(weight * load(dy[j]));
         call.results[1].as<V>()[row] = store<V>(sum);
       }
