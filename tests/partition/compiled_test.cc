@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -152,6 +153,22 @@ TEST(Compiled, TheDispatchFlagTurnsGathersIntoAllToAlls) {
     EXPECT_LT(bytes(on, "all-gather expert"), 1e9) << layout;
     EXPECT_GE(on.at("all-to-all expert").runs, 12) << layout;  // six per layer
     EXPECT_LT(sum(on), 0.5 * sum(off)) << layout;
+  }
+}
+
+TEST(Compiled, ReadmeShowsWhatIsComputed) {
+  const std::string readme = test::read_text(test::source_folder() / "README.md");
+  EXPECT_THAT(readme, testing::HasSubstr(fmt::format("in none of the {} cases", cases().size())));
+  for (const bool flag : {false, true}) {
+    const Json golden = read(flag ? "mixtral-L2__v5p-16__fsdp2-ep4-capacity-noexp" : "mixtral-L2__v5p-16__fsdp2-ep4-capacity");
+    const Totals mine = ours(session_of(golden["config"]));
+    double exchanged = 0, gathered_or_reduced = 0;
+    for (const auto& [key, total] : mine) {
+      if (key.find("expert") == std::string::npos) continue;
+      (key.starts_with("all-to-all") ? exchanged : gathered_or_reduced) += total.bytes / 1e9;
+    }
+    EXPECT_THAT(readme, testing::HasSubstr(fmt::format("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} |", flag, exchanged, gathered_or_reduced,
+                                                       sum(mine) / 1e9, sum(theirs(golden)) / 1e9)));
   }
 }
 
