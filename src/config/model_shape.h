@@ -97,6 +97,9 @@ struct MoeShape {
   bool peel_dispatch = false;      // capacity: takes the expert axis off the batch of slots (moe_dispatch_no_expert_sharding)
   bool weights_inputs = false;     // an expert's input is weighted, by a sigmoid, rather than its output
   bool softmax_over_all = false;   // weights are shares of a softmax over all experts, times a learned scale per expert
+
+  // dense: weights are applied to the experts' results rather than to what enters the down projection, if those are narrower.
+  bool weights_results() const { return mlp_dim > input_dim; }
 };
 
 // How the layers of a cycle differ.

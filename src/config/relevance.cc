@@ -26,11 +26,7 @@ bool lists(S s, std::string_view key, std::string_view word) {
 bool has_experts(S s) { return s.integer("num_experts") > 1; }
 bool is_sparse(S s) { return strategy_of(s) == MoeStrategy::sparse; }
 bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
-// Whether results of experts are weighted after the down projection, in a type of their own.
-bool has_wide_dropless_experts(S s) {
-  const std::int64_t own_dim = s.integer("base_moe_mlp_dim");
-  return strategy_of(s) == MoeStrategy::dense && (own_dim > 0 ? own_dim : s.integer("base_mlp_dim")) > s.integer("base_emb_dim");
-}
+bool weights_dense_results(S s) { return strategy_of(s) == MoeStrategy::dense && model_shape(s).moe.weights_results(); }
 bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type") == "mla"; }
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
@@ -278,7 +274,7 @@ constexpr Need kNeeds[] = {
      [](S s) { return s.boolean("use_ring_of_experts") && s.real("ragged_buffer_factor") > 0; }, kOfBoundedRings},
     {"sparse_matmul=false", [](S s) { return !is_sparse(s); }, kOfDenseExperts},
     {"sparse_matmul=false and capacity_factor", has_slots, kOfSlots},
-    {"sparse_matmul=false without capacity_factor, and experts wider than the model", has_wide_dropless_experts, kOfWideDropless},
+    {"sparse_matmul=false without capacity_factor, and experts wider than their input", weights_dense_results, kOfWideDropless},
     {"a dense MLP or shared experts without fused_mlp, or sparse_matmul=false",
      [](S s) { return (!s.boolean("fused_mlp") && (has_dense_mlp(s) || has_shared_experts(s))) || !is_sparse(s); }, kOfPlainProducts},
     {"a dense MLP, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/rounding.h"
+
 namespace moesh::cost {
 namespace {
 
 constexpr std::int64_t kWord = 4;  // bytes of an element of a tile; narrower ones share it along the rows
-
-std::int64_t rounded_up(std::int64_t size, std::int64_t step) { return (size + step - 1) / step * step; }
 
 // The smallest power of two that is at least `size`, between the two bounds.
 std::int64_t power_of_two(std::int64_t size, std::int64_t least, std::int64_t most) {
@@ -25,14 +25,14 @@ std::int64_t tiled_bytes(const Shape& shape, DType dtype, const mesh::MemoryTile
     if (dim > 1) dims.push_back(dim);
   }
   if (dims.empty()) return size;
-  if (dims.size() == 1) return rounded_up(dims[0], power_of_two(dims[0], tile.columns * packed, tile.rows * tile.columns * packed)) * size;
+  if (dims.size() == 1) return round_up(dims[0], power_of_two(dims[0], tile.columns * packed, tile.rows * tile.columns * packed)) * size;
   const std::int64_t all = elements(dims);
   std::int64_t least = 0;
   for (std::size_t column = 0; column < dims.size(); ++column) {
     for (std::size_t row = 0; row < dims.size(); ++row) {
       if (row == column) continue;
-      const std::int64_t rows = rounded_up(dims[row], power_of_two(dims[row], packed, tile.rows * packed));
-      const std::int64_t filled = all / dims[column] / dims[row] * rows * rounded_up(dims[column], tile.columns);
+      const std::int64_t rows = round_up(dims[row], power_of_two(dims[row], packed, tile.rows * packed));
+      const std::int64_t filled = all / dims[column] / dims[row] * rows * round_up(dims[column], tile.columns);
       if (least == 0 || filled < least) least = filled;
     }
   }

@@ -70,6 +70,8 @@ std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std
   return tensors;
 }
 
+ValueId applied_gradient(const Node& node) { return node.op == Op::adam_update || node.op == Op::sgd_update ? node.operands[1] : -1; }
+
 Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stand_ins) {
   const auto replace = [&](ValueId& id) {
     if (const auto found = stand_ins.find(id); found != stand_ins.end()) id = found->second;

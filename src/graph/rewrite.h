@@ -18,6 +18,9 @@ std::vector<ValueId> inputs_of(const Graph& graph);
 // How many times nodes and results use a value.
 std::int64_t uses_of(const Graph& graph, ValueId id);
 
+// The gradient that an adam_update or sgd_update applies; -1 for other nodes.
+ValueId applied_gradient(const Node& node);
+
 // For each value, the nodes that use it, in order, with one entry per use. A use as a result counts as a use by a node after all others.
 std::vector<std::vector<NodeId>> users_of(const Graph& graph);
 

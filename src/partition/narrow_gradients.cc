@@ -15,8 +15,6 @@ using graph::NodeId;
 using graph::Op;
 using graph::ValueId;
 
-constexpr std::size_t kGradient = 1;  // the operand of an update
-
 bool widens(const Graph& graph, const Node& node) {
   return node.op == Op::cast && graph.value(node.operands[0]).dtype == DType::bfloat16 &&
          graph.value(node.results[0]).dtype == DType::float32;
@@ -28,8 +26,7 @@ bool may_be_narrow(const Graph& graph, ValueId id, const std::vector<NodeId>& us
     if (user == static_cast<NodeId>(graph.nodes.size())) return false;  // a result of the graph
     const Node& node = graph.node(user);
     if (node.op == Op::sum_squares) return true;
-    const bool is_update = node.op == Op::adam_update || node.op == Op::sgd_update;
-    return is_update && node.operands[kGradient] == id && std::count(node.operands.begin(), node.operands.end(), id) == 1;
+    return graph::applied_gradient(node) == id && std::count(node.operands.begin(), node.operands.end(), id) == 1;
   });
 }
 

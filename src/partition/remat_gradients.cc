@@ -160,10 +160,10 @@ class Remat {
     const std::vector<std::vector<NodeId>> users = graph::users_of(graph_);
     std::vector<Candidate> found;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      if (node.op != Op::adam_update && node.op != Op::sgd_update) continue;
-      const auto of = squares.find(node.operands[1]);
-      if (of != squares.end() && users[at(node.operands[1])].size() == 2) found.push_back({node.operands[1], of->second, i});
+      const ValueId gradient = graph::applied_gradient(graph_.nodes[i]);
+      if (gradient < 0) continue;
+      const auto of = squares.find(gradient);
+      if (of != squares.end() && users[at(gradient)].size() == 2) found.push_back({gradient, of->second, i});
     }
     std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) { return a.squares < b.squares; });
     return found;

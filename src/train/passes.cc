@@ -102,8 +102,8 @@ std::map<ValueId, Tensor> add_roots(Builder& builder, const Graph& pass, std::in
   return roots;
 }
 
-// Constrains a parameter's gradient to the layout of the parameter, or of its moments, by which it is applied: a gradient that is
-// reduce-scattered over `data` is half the bytes of one that is all-reduced.
+// Constrains a parameter's gradient to the layout of the parameter, or of its moments, by which it is applied: a reduce-scatter
+// over `data` sends half the bytes of an all-reduce.
 Tensor laid_for_update(const Trained& parameter, Tensor gradient, const config::Settings& settings) {
   gradient.builder->set_path(parameter.path);
   gradient.builder->set_phase(graph::Phase::update);

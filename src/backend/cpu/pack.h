@@ -8,6 +8,7 @@
 
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/simd.h"
+#include "base/rounding.h"
 
 namespace moesh::backend::cpu {
 
@@ -16,10 +17,6 @@ struct Range {
   std::int64_t end;
   std::int64_t size() const { return end - begin; }
 };
-
-inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
-inline std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
 
 // The distance from one offset to the next, if it is the same throughout.
 inline std::optional<std::int64_t> pitch_of(std::span<const std::int64_t> offsets) {

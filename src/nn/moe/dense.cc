@@ -9,11 +9,10 @@ namespace {
 
 Tensor add_expert_bias(Tensor x_BSEF, Tensor bias_EF) { return bias_EF ? add_bias(x_BSEF, bias_EF) : x_BSEF; }
 
-// The weights are applied where experts' values are narrower. If that is before the down projection, the projection sums over experts too,
-// and no value has both E and M.
+// If the weights are applied before the down projection, the projection sums over experts too, and no value has both E and M.
 Tensor sum_of_experts(const Context& context, Tensor hidden_BSEF, Tensor weights_BSE, const Experts& e) {
   const DType compute_dtype = context.model.compute_dtype;
-  if (hidden_BSEF.size(3) > e.wo.size(2)) {
+  if (context.model.moe.weights_results()) {
     const DType sum_dtype = context.settings.boolean("float32_weight_sum") ? DType::float32 : compute_dtype;
     const Tensor out_BSEM =
         tag(add_expert_bias(einsum("wo", "bsef,efm->bsem", cast(hidden_BSEF, compute_dtype), e.wo), e.wo_bias), "moe_mlpwo");
