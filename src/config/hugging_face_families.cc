@@ -15,13 +15,22 @@ namespace {
 
 using Reader = HuggingFaceReader;
 
+// Theirs and ours; of several names for one the first is written. Their "gelu" is the exact one, ours the one by tanh.
+constexpr std::pair<std::string_view, std::string_view> kActivations[] = {
+    {"silu", "silu"}, {"swish", "silu"}, {"gelu_pytorch_tanh", "gelu"}, {"gelu_new", "gelu"}, {"relu", "relu"}, {"sigmoid", "sigmoid"}};
+
 }  // namespace
 
 void read_activation(Reader& reader, std::string_view key) {
   const std::string name = reader.text(key, "silu");
-  const bool is_gelu = name == "gelu_pytorch_tanh" || name == "gelu_new";
-  if (name != "silu" && name != "swish" && !is_gelu) reader.refuse_key(key, "silu, or gelu_pytorch_tanh");
-  reader.give("mlp_activations", is_gelu ? "[gelu,linear]" : "[silu,linear]");
+  const auto known = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const auto& one) { return one.first == name; });
+  if (known == std::end(kActivations)) reader.refuse_key(key, "silu, gelu_pytorch_tanh, relu or sigmoid");
+  reader.give("mlp_activations", fmt::format("[{},linear]", known->second));
+}
+
+std::string_view activation_of_theirs(std::string_view ours) {
+  const auto known = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const auto& one) { return one.second == ours; });
+  return known == std::end(kActivations) ? ours : known->first;
 }
 
 void read_sizes(Reader& reader) {
@@ -208,6 +217,9 @@ void read_latent_attention(Reader& reader, bool pairs) {
   reader.give("mla_norm_epsilon", 1e-6);
   reader.expect_off("attention_bias");
   const double correction = read_rope(reader, 10000, pairs);
+  const auto is_llama3 = [](const HuggingFaceKey& given) { return given.key == "rope_type" && given.value == "llama3.1"; };
+  const bool turns_pairs = std::any_of(reader.settings().begin(), reader.settings().end(), is_llama3);
+  if (turns_pairs && !pairs) reader.refuse_key("rope_interleave", "true, as llama3's positions rotate neighbours here");
   reader.give("attention_score_scale", correction * correction / std::sqrt(static_cast<double>(nope + turned)));
   reader.ignore({"head_dim", "qk_head_dim"});
 }
@@ -217,9 +229,12 @@ void read_deepseek(Reader& reader) {
   read_sizes(reader);
   read_activation(reader, "hidden_act");
   const std::int64_t layers = reader.integer("num_hidden_layers");
-  reader.give("first_num_dense_layers", std::min(layers, reader.integer("first_k_dense_replace", 0)));
+  const std::int64_t dense_layers = std::min(layers, reader.integer("first_k_dense_replace", 0));
+  reader.give("first_num_dense_layers", dense_layers);
   read_experts(reader, "n_routed_experts");
-  reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
+  const std::int64_t width = reader.integer("moe_intermediate_size");
+  reader.give("base_moe_mlp_dim", width);
+  if (dense_layers == 0) reader.give("base_mlp_dim", width);  // no layer has intermediate_size
   reader.give("shared_experts", reader.integer("n_shared_experts", 0));
   reader.give("routed_scaling_factor", reader.real("routed_scaling_factor", 1));
   if (reader.integer("moe_layer_freq", 1) != 1) reader.refuse_key("moe_layer_freq", "1");
@@ -383,7 +398,7 @@ void read_llama4(Reader& reader) {
   reader.give("normalization_layer_epsilon", reader.real("rms_norm_eps", 1e-5));
   read_heads(reader);
   read_activation(reader, "hidden_act");
-  read_rope_in_pairs(reader, 500000);
+  read_rope(reader, 500000, true);
   reader.give("attention_bias", reader.boolean("attention_bias", false));
   reader.give("use_qk_norm", reader.boolean("use_qk_norm", true));
   reader.give("base_mlp_dim", reader.integer("intermediate_size_mlp", 16384));

@@ -29,6 +29,7 @@ std::span<const HuggingFaceFamily> hugging_face_families();
 // The sizes that every model has, and the function of an MLP's gate.
 void read_sizes(HuggingFaceReader& reader);
 void read_activation(HuggingFaceReader& reader, std::string_view key);
+std::string_view activation_of_theirs(std::string_view ours);
 
 // One word per layer; set_every replaces the n-th, the 2n-th and so on.
 std::vector<std::string> all_layers(HuggingFaceReader& reader, const std::string& word);
@@ -41,8 +42,6 @@ void read_gemma4(HuggingFaceReader& reader);
 // Rotary positions, in any spelling of the file. `theta` and `partial` (the share of a head that is rotated) are used if the file has none.
 // `pairs`: whether neighbours are rotated rather than halves. Returns YaRN's correction, by which DeepSeek's scores are multiplied twice.
 double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double partial = 1);
-// The same with neighbours rotated, however frequencies are scaled.
-void read_rope_in_pairs(HuggingFaceReader& reader, double theta);
 // For families whose layers with a window are rotated differently from the others, and never with scaled frequencies. `local_theta` is used
 // for layers with a window if the file has none; without it, the theta of the other layers.
 void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta);

@@ -1,6 +1,4 @@
 // Reads the rotary positions of a config.json: newer files nest them in rope_parameters, older ones have rope_theta and rope_scaling.
-#include <algorithm>
-
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -53,6 +51,15 @@ std::string type_of(HuggingFaceReader& rope) {
   return rope.text("rope_type", older);
 }
 
+// Unscaled frequencies, or all divided by one factor, and neighbours rotated: as Llama 3.1 does, unless it scales. With bounds that
+// high its rule takes all frequencies for low, and so divides all of them.
+void read_plain_pairs(HuggingFaceReader& rope, bool is_linear) {
+  rope.give("rope_type", "llama3.1");
+  if (!is_linear) return rope.give("rope_use_scale", false);
+  rope.give("llama3_rope_factor", rope.real("factor"));
+  for (const char* key : {"llama3_low_freq_factor", "llama3_high_freq_factor"}) rope.give(key, std::int64_t{1'000'000'000});
+}
+
 double read_scaling(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pairs) {
   const std::string type = type_of(rope);
   if (type == "yarn") return read_yarn(reader, rope, pairs);
@@ -60,12 +67,16 @@ double read_scaling(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pai
     read_llama3(rope);
     return 1;
   }
-  rope.give("rope_type", "default");
-  if (type == "linear") rope.give("rope_linear_scaling_factor", rope.real("factor"));
   if (type != "linear" && type != "default") {
     refuse(fmt::format("rope_type '{}', one of default, linear, llama3, yarn was expected", type),
            rope.place("rope_type"), "moesh stretches positions in no other way");
   }
+  if (pairs) {
+    read_plain_pairs(rope, type == "linear");
+    return 1;
+  }
+  rope.give("rope_type", "default");
+  if (type == "linear") rope.give("rope_linear_scaling_factor", rope.real("factor"));
   return 1;
 }
 
@@ -86,22 +97,6 @@ double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double par
   if (type_of(rope) == "default") rope.ignore({"factor"});
   rope.finish();
   return score;
-}
-
-void read_rope_in_pairs(HuggingFaceReader& reader, double theta) {
-  const std::size_t first = reader.settings().size();
-  read_rope(reader, theta, true);
-  std::vector<HuggingFaceKey>& all = reader.settings();
-  const auto type = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
-                                 [](const HuggingFaceKey& given) { return given.key == "rope_type" && given.value == "default"; });
-  if (type == all.end()) return;
-  type->value = "llama3.1";
-  const std::string where = type->where;
-  const auto linear = std::find_if(type, all.end(), [](const HuggingFaceKey& given) { return given.key == "rope_linear_scaling_factor"; });
-  if (linear == all.end()) return all.push_back({"rope_use_scale", "false", where});
-  // Llama 3.1's rule then takes all frequencies for low, and so divides all by the factor.
-  linear->key = "llama3_rope_factor";
-  for (const char* key : {"llama3_low_freq_factor", "llama3_high_freq_factor"}) all.push_back({key, "1000000000", where});
 }
 
 void read_rope_of_gemma4(HuggingFaceReader& reader) {
@@ -147,6 +142,9 @@ void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<do
   of_sliding.expect_text("rope_type", "default");
   of_sliding.give("local_rope_max_timescale", of_sliding.real("rope_theta", local_theta.value_or(theta)));
   of_sliding.finish();
+  // Files that were written from a plain rope_parameters repeat it beside the kinds, where nothing reads it.
+  kinds.ignore({"rope_type", "rope_theta", "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor", "beta_fast",
+                "beta_slow", "truncate", "attention_factor", "mscale", "mscale_all_dim"});
   kinds.finish();
 }
 

@@ -253,14 +253,14 @@ void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
 
 Ordered config_of(const Settings& s, const ModelShape& shape, const std::string& dtype) {
   const HuggingFaceFamily& family = family_of(s, shape);
-  const bool gelu = s.texts("mlp_activations").front() == "gelu";
   const bool one_width = shape.block == Block::mixtral || shape.block == Block::gpt_oss || shape.block == Block::llama4;
   Ordered json{{"architectures", {family.architecture}}, {"model_type", family.model_type}};
   json["hidden_size"] = shape.emb_dim;
   json["intermediate_size"] = one_width ? shape.moe.mlp_dim : shape.mlp_dim;
   json["num_hidden_layers"] = shape.layers;
   json["vocab_size"] = shape.vocab_size;
-  json["hidden_act"] = gelu ? "gelu_pytorch_tanh" : "silu";
+  // The name says little in gpt-oss's files: its gate is its own.
+  json["hidden_act"] = shape.block == Block::gpt_oss ? "silu" : activation_of_theirs(s.texts("mlp_activations").front());
   json["rms_norm_eps"] = shape.norm_epsilon;
   json["max_position_embeddings"] = s.integer("max_position_embeddings");
   json["tie_word_embeddings"] = shape.tied_embedding;

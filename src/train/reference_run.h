@@ -28,6 +28,7 @@ struct ReferenceRun {
   std::set<std::string> kept;         // the kinds of tensors that `expect` holds: "logits", "grad", "step10"
   std::string why_none;               // why tensors that were not kept are not compared
   std::vector<ReferenceStep> curve;
+  std::string unrecorded;  // "steps 12 to 19", if the curve ends before the run did
 };
 
 // Reads the folder of a run: config.json, batch.safetensors, curve.json, and params.safetensors or that of the run that config.json

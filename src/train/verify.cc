@@ -118,6 +118,7 @@ Findings not_kept(const ReferenceRun& run) {
   add(std::any_of(run.kept.begin(), run.kept.end(), [](const std::string& kind) { return kind.starts_with("step"); }), "parameters");
   Findings findings;
   if (!missing.empty()) findings.unheld.push_back({missing, run.why_none});
+  if (!run.unrecorded.empty()) findings.unheld.push_back({run.unrecorded, "not recorded"});
   for (const std::string& kind : run.kept) {
     const auto steps = kind.starts_with("step") ? parse_integer(kind.substr(4)) : std::nullopt;
     if (steps && *steps > static_cast<std::int64_t>(run.curve.size())) {

@@ -28,9 +28,24 @@ const std::string kLlama4 = test::source_folder() / "tests/golden/hf/llama4";
 
 const std::string kGemma4 = test::source_folder() / "tests/golden/hf/gemma4-moe";
 
-const std::vector<std::string> kRecordedModels{kLlama, kGptOss, kGemma, kLlama4, test::source_folder() / "tests/golden/hf/gemma",
-                                         kGemma4, test::source_folder() / "tests/golden/hf/gemma4",
-                                         test::source_folder() / "tests/golden/hf/olmo3"};
+std::vector<std::string> models_in(const std::string& folder) {
+  std::vector<std::string> models;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (fs::exists(entry.path() / "expect.safetensors")) models.push_back(entry.path().string());
+  }
+  return models;
+}
+
+const std::vector<std::string> kRecordedModels = models_in(test::source_folder() / "tests/golden/hf");
+
+// Those, and the models in the folder MOESH_HF_MODELS if it is set.
+std::vector<std::string> all_models() {
+  std::vector<std::string> models = kRecordedModels;
+  if (const char* more = std::getenv("MOESH_HF_MODELS")) {
+    for (const std::string& model : models_in(more)) models.push_back(model);
+  }
+  return models;
+}
 
 // The bytes of every tensor.
 std::map<std::string, std::string> tensors_of(const std::string& folder) {
@@ -94,18 +109,6 @@ TEST(HuggingFaceVerify, ALayoutThatOnlyTrainsIsHeldToTheRest) {
 // As in MaxText, the scale is folded into the query kernel, which is smaller, and the scores are not scaled.
 TEST(HuggingFaceVerify, WeightsAreScaledForAModelThatDoesNotScaleItsQueries) {
   EXPECT_EQ(verified(kLlama + " attention_score_scale=-1 override_model_config=true"), "");
-}
-
-// The recorded models of the repository, and those in the folder MOESH_HF_MODELS if it is set.
-std::vector<std::string> recorded_models() {
-  std::vector<std::string> folders{test::source_folder() / "tests/golden/hf"}, models;
-  if (const char* more = std::getenv("MOESH_HF_MODELS")) folders.emplace_back(more);
-  for (const std::string& folder : folders) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      if (fs::exists(entry.path() / "expect.safetensors")) models.push_back(entry.path().string());
-    }
-  }
-  return models;
 }
 
 // A recorded text model, stored as the text part of a model that also sees images.
@@ -200,7 +203,7 @@ TEST(HuggingFaceVerifySlow, ModelsThatSeeImagesAreFoundAsTheirLibraryHasThem) {
 }
 
 TEST(HuggingFaceVerifySlow, AllRecordedModelsAreFound) {
-  for (const std::string& model : recorded_models()) {
+  for (const std::string& model : all_models()) {
     for (const char* config : {"", "/config.hub.json"}) EXPECT_EQ(verified(model + config), "");
     for (const char* mesh : {" ici_fsdp_parallelism=2", " ici_fsdp_parallelism=2 ici_expert_parallelism=4"}) EXPECT_EQ(verified(model + mesh), "");
   }
@@ -299,7 +302,7 @@ TEST(HuggingFaceConvertSlow, TransformersLoadsWhatIsWrittenAndComputesTheSame) {
   if (!python) GTEST_SKIP() << "no Python with torch, transformers: MOESH_PYTHON names one";
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
-  for (const std::string& model : recorded_models()) {
+  for (const std::string& model : kRecordedModels) {
     EXPECT_EQ(outcome("convert " + model + " there").err, "");
     EXPECT_EQ(outcome("convert there back").err, "");
     const std::string script = test::source_folder() / "tests/cli/same_logits.py";

@@ -328,6 +328,41 @@ TEST(HuggingFace, PositionsAreStretchedAsTheFileSays) {
   EXPECT_EQ(keys["mla_norm_epsilon"], "1e-06");
 }
 
+// Weights of these families are taken as they are, so the model has to rotate as theirs does, however frequencies are scaled.
+TEST(HuggingFace, NeighboursAreRotatedWhereAFamilyRotatesThem) {
+  const std::string halves = R"(, "rope_interleave": false)";
+  for (
+      const std::string scaling :
+      {R"({"rope_type": "default"})", R"({"rope_type": "linear", "factor": 4.0})",
+       R"({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64})",
+       R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64})"}) {
+    const std::string older = R"(, "rope_scaling": )" + scaling, newer = R"(, "rope_parameters": )" + scaling;
+    for (const std::string& rope : {older, newer, std::string()}) {
+      for (const std::string& text : {deepseek2(rope), deepseek3(rope), llama4(rope)})
+        EXPECT_TRUE(rope_is_interleaved(settings_in(text))) << text;
+      const std::string turned = deepseek3(halves + rope);
+      if (rope.find("llama3") == std::string::npos)
+        EXPECT_FALSE(rope_is_interleaved(settings_in(turned))) << turned;
+      else
+        EXPECT_THAT(refused(turned), HasSubstr("rope_interleave: false asks for what moesh does not do: true"));
+    }
+  }
+}
+
+TEST(HuggingFace, ScalingBesideTheKindsOfLayersMeansNothing) {
+  auto keys = keys_of(body("olmo3", "Olmo3ForCausalLM", R"(, "rope_parameters": {"rope_type": "yarn", "rope_theta": 7.0, "factor": 8.0,
+      "full_attention": {"rope_type": "default", "rope_theta": 500000.0}, "sliding_attention": {"rope_type": "default"}})"));
+  EXPECT_EQ(keys["rope_type"], "default");
+  EXPECT_EQ(keys["rope_max_timescale"], "500000");
+}
+
+TEST(HuggingFace, AWidthThatNoLayerHasIsNotAsked) {
+  for (const std::string& text : {deepseek2(R"(, "first_k_dense_replace": 0)"), deepseek3(R"(, "first_k_dense_replace": 0)"),
+                                  glm4_moe(R"(, "first_k_dense_replace": 0)"), qwen("")}) {
+    EXPECT_EQ(model_shape(settings_in(text)).moe.mlp_dim, 32) << text;
+  }
+}
+
 TEST(HuggingFace, RefusesWhatItDoesNotKnowByItsName) {
   EXPECT_THAT(refused(body("bert", "BertModel", "")),
               HasSubstr("config.json: model_type 'bert' is an architecture that moesh does not know"));
@@ -347,7 +382,7 @@ TEST(HuggingFace, RefusesWhatItDoesNotKnowByItsName) {
   EXPECT_THAT(
       refused(llama(R"(, "quantization_config": {"quant_method": "gptq"})")),
       HasSubstr("config.json: quantization_config.quant_method: quantised as 'gptq', fp8 or mxfp4 was expected"));
-  EXPECT_THAT(refused(llama(R"(, "hidden_act": "relu")")), HasSubstr("hidden_act: \"relu\" asks for"));
+  EXPECT_THAT(refused(llama(R"(, "hidden_act": "gelu")")), HasSubstr("hidden_act: \"gelu\" asks for"));
   EXPECT_EQ(refused(llama(R"(, "torch_dtype": "float16", "_name_or_path": "here", "sliding_window": null)")),
             "no error");
 }
@@ -385,26 +420,33 @@ TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
   const std::string gemma3 = R"(, "sliding_window": 8, "sliding_window_pattern": 3, "rope_local_base_freq": 5000.0,
                                   "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "query_pre_attn_scalar": 48)";
   for (const std::string& text :
-       {body("qwen2", "Qwen2ForCausalLM",
-             R"(, "use_sliding_window": true, "sliding_window": 6, "max_window_layers": 2)"),
-        body("qwen2_moe", "Qwen2MoeForCausalLM",
-             kExperts + R"(, "shared_expert_intermediate_size": 80, "mlp_only_layers": [1])"),
-        glm4_moe(R"(, "use_qk_norm": true, "attention_bias": true)"), body("gemma3_text", "Gemma3ForCausalLM", gemma3),
-        body("gemma2", "Gemma2ForCausalLM",
-             R"(, "sliding_window": 8, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0)"),
+       {body("qwen2", "Qwen2ForCausalLM", R"(, "use_sliding_window": true, "sliding_window": 6, "max_window_layers": 2)"),
+        body("qwen2_moe", "Qwen2MoeForCausalLM", kExperts + R"(, "shared_expert_intermediate_size": 80, "mlp_only_layers": [1])"),
+        glm4_moe(R"(, "use_qk_norm": true, "attention_bias": true)"),
+        body("gemma3_text", "Gemma3ForCausalLM", gemma3),
+        body("gemma2", "Gemma2ForCausalLM", R"(, "sliding_window": 8, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0)"),
         gemma4(R"(, "sliding_window": 8, "attention_k_eq_v": true, "num_global_key_value_heads": 1, "final_logit_softcapping": 30.0)"),
         gemma4(R"(, "enable_moe_block": true, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 16)"),
         body("gemma", "GemmaForCausalLM", R"(, "head_dim": 32, "attention_bias": true)"),
-        body("olmo3", "Olmo3ForCausalLM", R"(, "attention_bias": true, "sliding_window": 7)"), llama4(""),
+        body("olmo3", "Olmo3ForCausalLM", R"(, "attention_bias": true, "sliding_window": 7)"),
+        llama4(""),
         llama4(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.5})"),
         llama4(R"(, "no_rope_layers": [1, 1, 0, 1], "use_qk_norm": false, "attention_chunk_size": 9, "rope_scaling": {
                "rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0,
                "original_max_position_embeddings": 64})"),
-        llama(R"(, "attention_bias": true)"), llama(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.5})"),
+        llama(R"(, "attention_bias": true)"),
+        llama(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.5})"),
         body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)"),
         body("qwen3", "Qwen3ForCausalLM", R"(, "head_dim": 32)"),
-        qwen(R"(, "mlp_only_layers": [1], "norm_topk_prob": true)"), deepseek2(yarn), deepseek3(yarn),
-        deepseek3(R"(, "norm_topk_prob": false)")}) {
+        qwen(R"(, "mlp_only_layers": [1], "norm_topk_prob": true)"),
+        deepseek2(yarn),
+        deepseek3(yarn),
+        deepseek3(R"(, "norm_topk_prob": false)"),
+        deepseek3(R"(, "first_k_dense_replace": 0)"),
+        deepseek2(""),
+        deepseek3(R"(, "rope_scaling": {"rope_type": "linear", "factor": 4.0})"),
+        deepseek3(R"(, "rope_interleave": false)"),
+        llama(R"(, "hidden_act": "relu")")}) {
     const Settings settings = settings_in(text);
     const std::string written = hugging_face_config_of(settings, "float32");
     EXPECT_EQ(model_facts(settings_in(written)), model_facts(settings)) << written;

@@ -55,6 +55,9 @@ TEST(VerifyRuns, SayWhatTheyWereNotHeldTo) {
   EXPECT_TRUE(unheld["passes"].is_null());
   EXPECT_THAT(outcome_of({"verify", llama, "per_device_batch_size=0.5", "compile_topology=cpu-8", "ici_fsdp_parallelism=8"}).out,
               HasSubstr("not compared: logits ([8, 32, 256] were recorded, [4, 32, 256] are made): llama\n"));
+  const RunCopy shorter("mixtral-sparse");
+  shorter.change_json("curve.json", [](json& curve) { curve.erase(curve.begin() + 2, curve.end()); });
+  EXPECT_THAT(outcome_of({"verify", shorter.path()}).out, HasSubstr("not compared: steps 2 to 19 (not recorded): mixtral-sparse\n"));
 }
 
 TEST(VerifyRuns, AreFollowedForTheFirstStepsOnly) {
@@ -287,10 +290,10 @@ TEST(VerifyRefuses, TensorsThatNobodyCompares) {
   }
 }
 
-TEST(VerifyRefuses, ACurveThatIsCutOrOutOfOrder) {
-  const RunCopy cut("mixtral-sparse");
-  cut.change_json("curve.json", [](json& curve) { curve.erase(curve.begin() + 2, curve.end()); });
-  EXPECT_THAT(refusal(cut), HasSubstr("/curve.json: 2 steps, config.json says that 20 were run"));
+TEST(VerifyRefuses, ACurveThatIsTooLongOrOutOfOrder) {
+  const RunCopy longer("mixtral-sparse");
+  longer.change_json("config.json", [](json& config) { config["set"]["steps"] = 19; });
+  EXPECT_THAT(refusal(longer), HasSubstr("/curve.json: 20 steps, config.json says that 19 were run"));
   const RunCopy numbered("mixtral-sparse");
   numbered.change_json("curve.json", [](json& curve) { curve[1]["step"] = 5; });
   EXPECT_THAT(refusal(numbered), HasSubstr("/curve.json: step 5 stands where step 1 was expected"));
