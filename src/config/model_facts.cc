@@ -22,7 +22,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["base_num_query_heads"] = std::to_string(a.query_heads);
   facts["attention_score_scale"] = number(score_scale(s));
   facts["final_logits_soft_cap"] = number(s.real("final_logits_soft_cap"));
-  facts["attn_logits_soft_cap"] = number(s.real("attn_logits_soft_cap"));
+  facts["attn_logits_soft_cap"] = number(a.score_cap);
   facts["attention_type"] = a.latent ? "mla" : "global";
   if (a.latent) {
     facts["q_lora_rank"] = std::to_string(a.q_lora_rank);

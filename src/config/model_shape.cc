@@ -282,7 +282,7 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
   if (shape.block == Block::gemma4 && shape.attention.fused && settings.boolean("share_kv_projections")) {
     refuse("share_kv_projections=true leaves no values to be made by fused_qkv", settings.origin("fused_qkv").where, "fused_qkv=false");
   }
-  only(shape.moe.bias, shape.block == Block::gpt_oss, "mlp_bias", "gpt_oss");
+  only(shape.moe.bias, shape.is_moe(), "mlp_bias", "families with experts");
 }
 
 void check_heads(const ModelShape& shape, const Settings& settings) {
@@ -398,6 +398,8 @@ ModelShape model_shape(const Settings& settings) {
   shape.attention = attention_of(settings, scales);
   shape.attention.norm = head_norm_of(shape.block, settings);
   shape.attention.out_dim = shape.emb_dim;
+  const bool may_cap = is_one_of(shape.block, {Block::llama2, Block::deepseek, Block::gemma2, Block::gemma3, Block::gemma4});
+  if (may_cap) shape.attention.score_cap = settings.real("attn_logits_soft_cap");
   if (shape.block == Block::gpt3) shape.attention.bias = shape.attention.out_bias = true;
   if (shape.block == Block::qwen2) shape.attention.out_bias = false;
   const bool latent = shape.block == Block::deepseek && shape.attention.latent;

@@ -56,6 +56,7 @@ struct AttentionShape {
   bool rotates_half_prefixes = false;     // rotates the first dims of both halves of a head, by the whole head's frequencies
   bool scales_query_by_position = false;  // queries without rotary positions are scaled up with their position
   double score_scale = -1;          // -1: the family's own
+  double score_cap = 0;             // squeezes scores below this; 0 for none
   // Multi-head latent attention.
   bool latent = false;
   std::int64_t q_lora_rank = 0;  // 0: the query is projected directly

@@ -116,6 +116,7 @@ constexpr std::string_view kOfNormsBehindAttention[] = {"use_post_attn_norm"};
 constexpr std::string_view kOfNormsBehindMlps[] = {"use_post_ffw_norm"};
 constexpr std::string_view kOfCustomQwen[] = {"attention_output_dim", "moe_expert_input_dim"};
 constexpr std::string_view kOfChosenNorms[] = {"use_qk_norm"};
+constexpr std::string_view kOfCaps[] = {"attn_logits_soft_cap"};
 constexpr std::string_view kOfRotation[] = {"rope_type", "rope_min_timescale", "rope_max_timescale", "rope_linear_scaling_factor",
                                             "partial_rotary_factor", "rope_factor", "beta_fast", "beta_slow", "rope_interleave",
                                             "rope_truncate", "original_max_position_embeddings", "rope_attention_scaling",
@@ -258,6 +259,11 @@ constexpr Need kNeeds[] = {
        return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"});
      },
      kOfChosenNorms},
+    {"decoder_block=llama2, deepseek, gemma2, gemma3 or gemma4",
+     [](S s) {
+       return is_one_of(s, {"llama2", "deepseek", "gemma2", "gemma3", "gemma4"});
+     },
+     kOfCaps},
     {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},
     {"fused_mlp=true, or mlp_activations of one function", has_one_projection, kOfOneProjection},
     {"mlp_activations of several functions without fused_mlp", [](S s) { return !has_one_projection(s); }, kOfGatedMlp},

@@ -145,7 +145,7 @@ Tensor rotate(Builder& builder, const Context& context, Tensor x_BSHD, const Tok
 
 graph::AttentionOf attention_of(const Context& context, const config::LayerShape& layer) {
   const config::Settings& settings = context.settings;
-  return {layer.window, layer.chunk, 1, settings.real("attn_logits_soft_cap"),
+  return {layer.window, layer.chunk, 1, context.model.attention.score_cap,
           settings.boolean("float32_qk_product") || settings.boolean("float32_logits")};
 }
 

@@ -21,7 +21,11 @@ double relative(double made, double recorded) {
   return made == recorded ? 0 : std::abs(made - recorded) / std::max(std::abs(recorded), 1e-30);
 }
 
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
+double relative_distance(const std::vector<double>& a, const std::vector<double>& b) { return gradient_distance(a, b, 0); }
+
+double gradient_floor(double whole) { return 1e-4 * whole; }
+
+double gradient_distance(const std::vector<double>& a, const std::vector<double>& b, double whole) {
   double distance = 0;
   double norm = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -29,7 +33,7 @@ double relative_distance(const std::vector<double>& a, const std::vector<double>
     norm += b[i] * b[i];
   }
   if (distance == 0) return 0;
-  return std::sqrt(distance / std::max(norm, 1e-30));
+  return std::sqrt(distance) / std::max({std::sqrt(norm), gradient_floor(whole), 1e-15});
 }
 
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {

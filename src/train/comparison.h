@@ -41,6 +41,10 @@ std::vector<double> values_of(const run::Array& array);
 double relative(double made, double recorded);
 // |a - b| / |b|, by the Euclidean norm; NaN stays NaN.
 double relative_distance(const std::vector<double>& a, const std::vector<double>& b);
+// The same of a tensor's gradient, where `whole` is the norm of the gradient of all parameters. A gradient far smaller than that may be
+// rounding errors only, so it is compared relative to a share of the whole.
+double gradient_distance(const std::vector<double>& a, const std::vector<double>& b, double whole);
+double gradient_floor(double whole);
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 
 // The gradient of a parameter with respect to the loss of the whole batch, gathered from all devices.

@@ -89,9 +89,9 @@ bool has_rounded_gradient(const Trained& trained, const config::Settings& settin
 constexpr double kRoundedGradient = 4e-3;
 constexpr const char* kTable = "gradient of the tied table";
 
-// Compares every tensor whose name in the file is `prefix` followed by a parameter's path.
+// Compares every tensor whose name in the file is `prefix` followed by a parameter's path. `whole`: for gradients, the norm of all.
 Verdict compare_all(const std::string& quantity, double tolerance, const Trainer& trainer, const store::TensorFile& expect,
-                    const std::string& prefix, const std::function<Array(std::size_t)>& ours,
+                    const std::string& prefix, double whole, const std::function<Array(std::size_t)>& ours,
                     const std::function<bool(const Trained&)>& takes = {}) {
   Worst worst(quantity, tolerance);
   for (std::size_t i = 0; i < trainer.parameters().size(); ++i) {
@@ -102,7 +102,7 @@ Verdict compare_all(const std::string& quantity, double tolerance, const Trainer
     if (mine.view.shape != stored.shape) {
       refuse(fmt::format("shape {}, the run recorded {}", to_string(mine.view.shape), to_string(stored.shape)), path);
     }
-    worst.see(relative_distance(values_of(mine), stored.values()), path);
+    worst.see(gradient_distance(values_of(mine), stored.values(), whole), path);
   }
   return worst.verdict();
 }
@@ -175,11 +175,12 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
     if (recorded.step == 0 && keep.logits) compare_logits(run, trainer.logits(made), tolerances.logits, findings);
     if (recorded.step == 0 && keep.gradients) {
       const auto ours = [&](std::size_t i) { return gradient_of(trainer, made, i, trainer.pool()); };
+      const double whole = recorded.raw_grad_norm;
       const auto is_rounded = [&](const Trained& trained) { return has_rounded_gradient(trained, settings); };
-      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.", ours, std::not_fn(is_rounded)));
+      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.", whole, ours, std::not_fn(is_rounded)));
       if (std::any_of(trainer.parameters().begin(), trainer.parameters().end(), is_rounded)) {
         const double tolerance = std::max(tolerances.gradients, kRoundedGradient);
-        verdicts.push_back(compare_all(kTable, tolerance, trainer, run.expect, "grad.", ours, is_rounded));
+        verdicts.push_back(compare_all(kTable, tolerance, trainer, run.expect, "grad.", whole, ours, is_rounded));
       }
     }
     balance.see(relative(made.metrics.balance_loss, recorded.balance_loss), step);
@@ -188,7 +189,7 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
     const std::string kind = fmt::format("step{}", trainer.steps_done());
     if (run.kept.contains(kind)) {
       verdicts.push_back(compare_all(fmt::format("parameters after {}", counted(trainer.steps_done(), "step")), tolerances.parameters,
-                                     trainer, run.expect, kind + ".",
+                                     trainer, run.expect, kind + ".", 0,
                                      [&](std::size_t i) { return trainer.parameter(trainer.parameters()[i].path); }));
     }
     progress.advance(trainer.steps_done());

@@ -16,8 +16,6 @@ namespace {
 using run::Array;
 
 constexpr double kLoss = 1e-5, kGradients = 1e-4;
-// A tensor's gradient below this share of the model's gradient may be only rounding errors, and is compared relative to the model's.
-constexpr double kLeastShare = 1e-3;
 
 // Copies of the recorded rows, whose loss is that of the originals. The last position of a row has no target.
 Batch batch_of(const RecordedModel& recorded, std::int64_t rows, std::int64_t vocab_size, run::Pool& pool) {
@@ -93,13 +91,11 @@ void compare_gradients(const RecordedModel& recorded, const Gradients& gradients
     if (!gradients.tensors().contains(name))
       refuse("a gradient of it was recorded, the model has no such weight", name);
     const std::vector<double> mine = gradients.of(name);
-    norms.see(std::abs(norm_of(mine) - norm) / std::max(norm, kLeastShare * whole), name);
+    norms.see(std::abs(norm_of(mine) - norm) / std::max(norm, gradient_floor(whole)), name);
     if (!recorded.expect.has("grad." + name)) continue;
     const store::StoredTensor& stored = recorded.expect.at("grad." + name);
     if (stored.shape != gradients.tensors().at(name).shape) refuse("its gradient was recorded in another shape", name);
-    const std::vector<double> theirs = stored.values();
-    all.see(norm < kLeastShare * whole ? largest_difference(mine, theirs) / whole : relative_distance(mine, theirs),
-            name);
+    all.see(gradient_distance(mine, stored.values(), whole), name);
   }
   verdicts.push_back(all.verdict());
   verdicts.push_back(norms.verdict());

@@ -189,7 +189,7 @@ TEST(ModelShape, RefusesPartsThatADecoderBlockLacks) {
   EXPECT_EQ(shape_refusal("attention_sink=true"),
             "the command line: attention_sink is a part of gpt_oss, not of decoder_block=llama2\n  fix: "
             "attention_sink=false");
-  EXPECT_THAT(shape_refusal("mlp_bias=true"), HasSubstr("mlp_bias is a part of gpt_oss"));
+  EXPECT_THAT(shape_refusal("mlp_bias=true"), HasSubstr("mlp_bias is a part of families with experts"));
 }
 
 TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
