@@ -15,6 +15,7 @@
 
 #include "backend/scratch_list.h"
 #include "base/machine_cores.h"
+#include "base/rounding.h"
 
 namespace moesh::backend {
 namespace {
@@ -94,7 +95,7 @@ class Job {
     for (std::int64_t i = 0; i < std::ssize(shares_); ++i) shares_[static_cast<std::size_t>(i)].set({place(i), place(i + 1)});
   }
 
-  std::int64_t blocks() const { return (count_ + grain_ - 1) / grain_; }
+  std::int64_t blocks() const { return divide_up(count_, grain_); }
   bool has_blocks() const {
     return std::any_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.has_blocks(); });
   }

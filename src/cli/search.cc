@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/machine_cores.h"
+#include "base/rounding.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -83,7 +84,7 @@ std::vector<std::string> machines_of(const session::Session& session, const Want
   if (!wanted.devices) return {session.target.name};
   const std::int64_t slices = session.target.slices;
   const auto [least, most] = *wanted.devices;
-  const std::vector<std::string> names = mesh::machines_like(session.target.name, (least + slices - 1) / slices, most / slices);
+  const std::vector<std::string> names = mesh::machines_like(session.target.name, divide_up(least, slices), most / slices);
   if (names.empty())
     refuse(fmt::format("no machine like {} has {} to {} devices", session.target.name, least, most), "--devices",
            "`moesh help hardware` tells the sizes that there are");

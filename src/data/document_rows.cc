@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/random.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "data/ahead.h"
 #include "store/hash.h"
@@ -43,7 +44,7 @@ struct Held {
 class Groups {
  public:
   Groups(std::unique_ptr<DocumentReader> reader, Order order)
-      : reader_(std::move(reader)), order_(order), blocks_(reader_->blocks()), in_round_((blocks_ + kMixedBlocks - 1) / kMixedBlocks) {}
+      : reader_(std::move(reader)), order_(order), blocks_(reader_->blocks()), in_round_(divide_up(blocks_, kMixedBlocks)) {}
 
   const DocumentReader& reader() const { return *reader_; }
   std::int64_t in_round() const { return in_round_; }
@@ -214,7 +215,7 @@ class DocumentRows : public TokenSource {
     for (std::size_t i = 0; i < documents.begins.size(); ++i) pieces += pieces_in(documents.end_of(i) - documents.begins[i]);
     return pieces;
   }
-  std::int64_t pieces_in(std::int64_t tokens) const { return order_.packing == Packing::cut ? 1 : (tokens + length_ - 1) / length_; }
+  std::int64_t pieces_in(std::int64_t tokens) const { return order_.packing == Packing::cut ? 1 : divide_up(tokens, length_); }
 
   std::vector<Piece> pieces_of(const Documents& documents) const {
     std::vector<Piece> pieces;

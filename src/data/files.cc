@@ -13,6 +13,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/rounding.h"
 #include "base/system.h"
 
 namespace moesh::data {
@@ -164,7 +165,7 @@ std::string DataFiles::text(const DataFile& file, std::int64_t begin, std::int64
 }
 
 FileBlocks::FileBlocks(const std::vector<DataFile>& files, std::int64_t bytes) : files_(files), bytes_(bytes), begins_{0} {
-  for (const DataFile& file : files) begins_.push_back(begins_.back() + (file.bytes + bytes - 1) / bytes);
+  for (const DataFile& file : files) begins_.push_back(begins_.back() + divide_up(file.bytes, bytes));
 }
 
 FileBlock FileBlocks::at(std::int64_t block) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "base/whole_file.h"
 #include "config/hugging_face.h"
 #include "config/keys.h"
@@ -39,7 +40,7 @@ std::vector<std::string> request_of(const std::string& model, const std::vector<
 std::int64_t rows_for(const session::Session& session, std::int64_t wanted) {
   if (session.loaded.settings.is_by_user("per_device_batch_size")) return session.batch.micro_rows;
   const std::int64_t devices = session.mesh.devices();
-  return (wanted + devices - 1) / devices * devices;
+  return round_up(wanted, devices);
 }
 
 tokenizer::Ids prompt_ids(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings, std::string_view prompt) {

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/rounding.h"
+
 namespace moesh::forecast {
 namespace {
 
@@ -82,7 +84,7 @@ std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 // By an expert's rank: the device that has it.
 std::vector<std::size_t> devices_in_order(const Draw& draw) {
   std::vector<std::size_t> devices(size(draw.experts));
-  const std::size_t each = size((draw.experts + draw.devices - 1) / draw.devices);
+  const std::size_t each = size(divide_up(draw.experts, draw.devices));
   for (std::size_t rank = 0; rank < devices.size(); ++rank) devices[rank] = rank / each;
   return devices;
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/rounding.h"
+
 namespace moesh::forecast {
 namespace {
 
@@ -37,7 +39,7 @@ RoutedRows::RoutedRows(const plan::Plan& plan, Router router)
 Counted RoutedRows::counted(const Draw& draw, std::int64_t limit) const {
   const auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& c) { return c.draw == draw; });
   if (known != counted_.end()) return *known;
-  const std::int64_t most = draw.tokens * std::min(draw.choices, (draw.experts + draw.devices - 1) / draw.devices);
+  const std::int64_t most = draw.tokens * std::min(draw.choices, divide_up(draw.experts, draw.devices));
   Counted made{draw, most, limit > 0 && limit < most, {}};
   if (made.is_bounded) made.room = limit;
   if (router_ != Router::even) {

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "mesh/topology.h"
 #include "sharding/labels.h"
@@ -225,7 +226,7 @@ void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages,
     if (microbatches > 1) translation.give("gradient_accumulation_steps", microbatches);
     return;
   }
-  const std::int64_t planned = (microbatches + stages - 1) / stages * stages;
+  const std::int64_t planned = round_up(microbatches, stages);
   translation.give("per_device_batch_size", at_once_of_one * static_cast<double>(planned));
   translation.give("num_pipeline_microbatches", planned);
   if (planned == microbatches) return;

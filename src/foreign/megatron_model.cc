@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "config/layer_cycle.h"
 #include "foreign/pattern.h"
@@ -363,7 +364,7 @@ class Model {
       translation_.assume(
           fmt::format("the vocabulary is the tokenizer's, {} words are planned; vocab_size= says otherwise", with_commas(words)));
     }
-    if (pads) words = (words + unit - 1) / unit * unit;
+    if (pads) words = round_up(words, unit);
     give("vocab_size", padded.value_or(words));
   }
 

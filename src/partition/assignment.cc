@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "cost/kernel.h"
 #include "graph/work.h"
 
@@ -273,7 +274,7 @@ class Choosing {
     const bool divides = factors()[f].size % shards == 0;
     const bool may_differ = !factors()[f].even && (known || q_.factors.anywhere);
     made.is_possible = divides || may_differ;
-    made.size = (factors()[f].size + shards - 1) / shards;
+    made.size = divide_up(factors()[f].size, shards);
     return made;
   }
 

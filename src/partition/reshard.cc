@@ -252,10 +252,6 @@ std::vector<std::vector<std::size_t>> orders_of(std::vector<std::size_t> dims, c
 
 }  // namespace
 
-std::vector<ReshardStep> reshard_steps(const Spec& from, const Spec& to, const mesh::Mesh& mesh) {
-  return Way(with_sorted_partial(from), with_sorted_partial(to), mesh, natural(from)).find();
-}
-
 std::vector<std::vector<ReshardStep>> reshard_ways(const Shape& shape, const Spec& from, const Spec& to, const mesh::Mesh& mesh) {
   const Spec start = with_sorted_partial(from), goal = with_sorted_partial(to);
   const std::vector<std::size_t> scattered = scattered_dims(start, goal);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/rounding.h"
 #include "plan/plan.h"
 
 namespace moesh::plan {
@@ -15,7 +16,7 @@ struct Arena {
 };
 
 inline constexpr std::int64_t kAlignment = 64;
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, kAlignment); }
 
 // From the first instruction that uses the buffer to the last. It covers a whole loop if the iterations share the buffer's content.
 struct Lifetime {

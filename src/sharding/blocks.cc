@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/rounding.h"
+
 namespace moesh::sharding {
 
 ShardAxes::ShardAxes(AxisList axes, const mesh::Mesh& mesh) : axes_(std::move(axes)), mesh_(&mesh) {
@@ -57,7 +59,7 @@ std::vector<Range> block_of(const Shape& shape, const Spec& spec, const mesh::Me
       continue;
     }
     const std::int64_t count = shards(spec.dims[dim], mesh);
-    const std::int64_t size = (shape[dim] + count - 1) / count;
+    const std::int64_t size = divide_up(shape[dim], count);
     const std::int64_t begin = std::min(shape[dim], size * block_index(spec.dims[dim], mesh, at));
     block.push_back({begin, std::min(shape[dim], begin + size)});
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/rounding.h"
 #include "base/text.h"
 #include "sharding/lint_checks.h"
 #include "sharding/report.h"
@@ -23,7 +24,7 @@ struct Uneven {
 constexpr double kIdleWorthSaying = 1.1;  // the least ratio of an activation's padded size to its size that is reported
 
 bool is_worth_saying(std::int64_t size, std::int64_t blocks) {
-  const std::int64_t block = (size + blocks - 1) / blocks;
+  const std::int64_t block = divide_up(size, blocks);
   return static_cast<double>(block * blocks) >= kIdleWorthSaying * static_cast<double>(size);
 }
 
@@ -91,8 +92,8 @@ std::string names_of(const Uneven& one) {
 void find_uneven(const Layout& layout, const LintOptions& options, Findings& findings) {
   for (const Uneven& one : uneven_dims(layout, options)) {
     const std::int64_t blocks = shards(one.axes, layout.mesh);
-    const std::int64_t block = (one.size + blocks - 1) / blocks;
-    const std::int64_t used = (one.size + block - 1) / block;
+    const std::int64_t block = divide_up(one.size, blocks);
+    const std::int64_t used = divide_up(one.size, block);
     Finding f{one.severity, "uneven", one.key(layout.mesh),
               fmt::format("{} of size {} does not divide over {} ({}); it divides over {}", names_of(one), one.size,
                           counted(blocks, "shard"), axis_names(one.axes, layout.mesh), divisors_of(one.size)),
@@ -129,7 +130,7 @@ std::vector<Keys> ways_to_feed(const Layout& layout, const LintOptions& options,
     }
   }
   add_tries(other_sets(options.sets), tries);
-  const std::int64_t more = (std::max(options.rows, layout.input.shape.front()) + blocks - 1) / blocks * blocks;
+  const std::int64_t more = round_up(std::max(options.rows, layout.input.shape.front()), blocks);
   const std::int64_t fewer = options.rows / blocks * blocks;
   if (fewer > 0) tries.push_back({batch_key(fewer, mesh)});
   tries.push_back({batch_key(more, mesh)});
@@ -151,8 +152,8 @@ void find_small_batch(const Layout& layout, const LintOptions& options, Findings
     f.what = fmt::format("a batch of {} does not divide over {} shards", counted(layout.input.shape.front(), "row"), blocks);
     f.cost = "it cannot be laid out so";
   } else if (options.rows % blocks != 0 && is_worth_saying(options.rows, blocks)) {
-    const std::int64_t block = (options.rows + blocks - 1) / blocks;
-    const std::int64_t used = (options.rows + block - 1) / block;
+    const std::int64_t block = divide_up(options.rows, blocks);
+    const std::int64_t used = divide_up(options.rows, block);
     f.what = options.rows < blocks
                  ? fmt::format("a pass of {} is smaller than the {} shards of its batch", counted(options.rows, "row"), blocks)
                  : fmt::format("a pass of {} does not divide over the {} shards of its batch", counted(options.rows, "row"), blocks);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 
+#include "base/rounding.h"
 #include "base/text.h"
 
 namespace moesh::sharding {
@@ -70,7 +71,7 @@ Shape shard_shape(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) 
   Shape local = shape;
   for (std::size_t dim = 0; dim < spec.dims.size(); ++dim) {
     const std::int64_t blocks = shards(spec.dims[dim], mesh);
-    local[dim] = (shape[dim] + blocks - 1) / blocks;
+    local[dim] = divide_up(shape[dim], blocks);
   }
   return local;
 }

@@ -13,6 +13,7 @@
 #include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/json_reader.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "store/hugging_face_names.h"
@@ -69,7 +70,7 @@ bool are_finite(const StoredTensor& tensor) {
   return true;
 }
 
-std::int64_t blocks_in(std::int64_t size) { return (size + kScaledBlock - 1) / kScaledBlock; }
+std::int64_t blocks_in(std::int64_t size) { return divide_up(size, kScaledBlock); }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include "backend/element.h"
 #include "base/bytes.h"
+#include "base/rounding.h"
 
 namespace moesh::store {
 namespace {
@@ -135,7 +136,7 @@ Chunks::Chunks(Block block, DType dtype, std::int64_t most) : block_(std::move(b
   }
   if (block_.empty()) return;
   rows_ = std::clamp<std::int64_t>(most / row_bytes_, 1, block_[dim_].size());
-  per_outer_ = (block_[dim_].size() + rows_ - 1) / rows_;
+  per_outer_ = divide_up(block_[dim_].size(), rows_);
 }
 
 Range Chunks::rows(std::int64_t chunk) const {

@@ -6,6 +6,7 @@
 
 #include "backend/scalar.h"
 #include "base/clock.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "config/data_kind.h"
 #include "data/open.h"
@@ -19,7 +20,7 @@ constexpr double kSmall = 1e-8;  // added to the number of positions that a sum 
 // The number of batches of an evaluation: eval_steps or, if that is negative, as many as cover the validation set once; it is never
 // more than that, unless the data are synthetic.
 std::int64_t batches_of(const config::Settings& settings, std::int64_t rows, std::int64_t rows_of_batch) {
-  const std::int64_t asked = settings.integer("eval_steps"), all = (rows + rows_of_batch - 1) / rows_of_batch;
+  const std::int64_t asked = settings.integer("eval_steps"), all = divide_up(rows, rows_of_batch);
   const bool has_end = !config::is_synthetic(settings);
   return asked < 0 ? all : has_end ? std::min(asked, all) : asked;
 }

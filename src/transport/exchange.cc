@@ -8,6 +8,7 @@
 #include "backend/element.h"
 #include "backend/scratch_list.h"
 #include "base/bytes.h"
+#include "base/rounding.h"
 #include "mesh/sum_order.h"
 #include "transport/device_sum.h"
 
@@ -105,7 +106,7 @@ class Exchange::Pieces {
     const Shape shape = shape_of(block_of(move_.shape, move_.to, mesh_, device));
     const std::int64_t count = elements(shape);
     const auto members = static_cast<std::int64_t>(members_.count());
-    const std::int64_t each = (count + members - 1) / members;
+    const std::int64_t each = divide_up(count, members);
     std::vector<Need> needs;
     for (std::int64_t m = 0; m < members; ++m) {
       const Coordinates maker = members_.moved(device, static_cast<std::size_t>(m));

@@ -10,6 +10,7 @@
 #include "backend/element.h"
 #include "backend/scratch_list.h"
 #include "base/bytes.h"
+#include "base/rounding.h"
 
 namespace moesh::transport {
 namespace {
@@ -187,7 +188,7 @@ std::int64_t exchanged_bytes(const Handed& handed) {
 
 constexpr std::int64_t kHeader = sizeof(std::int64_t);  // the number of rows, padded to the alignment
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kHeader - 1) / kHeader * kHeader; }
+std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, kHeader); }
 
 }  // namespace
 

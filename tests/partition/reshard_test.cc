@@ -147,12 +147,6 @@ Spec applied(const Spec& from, const ReshardOf& how, const Spec& result) {
   return made;
 }
 
-std::vector<Kind> kinds_of(const std::vector<ReshardStep>& steps) {
-  std::vector<Kind> kinds;
-  for (const ReshardStep& step : steps) kinds.push_back(step.how.kind);
-  return kinds;
-}
-
 void hold_way(Numbers& numbers, const Placed& start, const std::vector<ReshardStep>& way, const Spec& to, const std::string& what) {
   const mesh::Mesh& mesh = numbers.mesh();
   Placed value = start;
@@ -178,9 +172,7 @@ void hold_pairs(const std::vector<std::int64_t>& sizes, const Shape& shape) {
     for (const Spec& to : all_specs(shape.size(), sizes.size(), true)) {
       if (!may_become(from, to)) continue;
       const std::string what = sharding::to_string(from, mesh) + " -> " + sharding::to_string(to, mesh);
-      const std::vector<std::vector<ReshardStep>> ways = reshard_ways(shape, from, to, mesh);
-      ASSERT_EQ(kinds_of(ways.front()), kinds_of(reshard_steps(from, to, mesh))) << what;
-      for (const std::vector<ReshardStep>& way : ways) hold_way(numbers, start, way, to, what);
+      for (const std::vector<ReshardStep>& way : reshard_ways(shape, from, to, mesh)) hold_way(numbers, start, way, to, what);
     }
   }
 }
@@ -203,7 +195,13 @@ TEST(Reshard, EveryPairOfLayoutsOfRankThree) {
   hold_pairs({2, 2, 2}, {4, 2, 3});
 }
 
-std::vector<Kind> kinds(const Spec& from, const Spec& to, const mesh::Mesh& mesh) { return kinds_of(reshard_steps(from, to, mesh)); }
+// Of the first way.
+std::vector<Kind> kinds(const Spec& from, const Spec& to, const mesh::Mesh& mesh) {
+  std::vector<Kind> kinds;
+  const std::vector<std::vector<ReshardStep>> ways = reshard_ways(Shape(from.dims.size(), 64), from, to, mesh);
+  for (const ReshardStep& step : ways.front()) kinds.push_back(step.how.kind);
+  return kinds;
+}
 
 TEST(Reshard, TakesTheOneCollectiveThatDoesIt) {
   const mesh::Mesh mesh = mesh_of({2, 4});
@@ -246,7 +244,7 @@ TEST(Reshard, SendsTheMostBytesOverTheFastestLinks) {
 
 TEST(Reshard, SaysWhereNoWayLeads) {
   const mesh::Mesh mesh = mesh_of({2});
-  EXPECT_EQ(test::message_of([&] { reshard_steps({{{}}, {}}, {{{}}, {0}}, mesh); }),
+  EXPECT_EQ(test::message_of([&] { reshard_ways({64}, {{{}}, {}}, {{{}}, {0}}, mesh); }),
             "no collectives lead from one layout to another\n  fix: choose another rule set or mesh, and report this one");
 }
 

@@ -9,6 +9,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/simd.h"
+#include "base/rounding.h"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -97,7 +98,7 @@ void grouped_sum_of(const KernelCall& call) {
   const View& out_EN = call.results[0];
   const std::int64_t width = out_EN.size(1);
   const OffsetList begins = begins_of(call.operands[1]);
-  const std::int64_t pieces = (width + kPiece - 1) / kPiece;
+  const std::int64_t pieces = divide_up(width, kPiece);
   for_rows(call, out_EN.size(0) * pieces, kGrain, [&](std::int64_t task) MOESH_LOOP {
     const std::int64_t e = task / pieces;
     const std::int64_t first = task % pieces * kPiece;

@@ -8,6 +8,7 @@
 #include "backend/cpu/simd.h"
 #include "backend/scratch_list.h"
 #include "backend/update_numbers.h"
+#include "base/rounding.h"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -153,7 +154,7 @@ double squares_of(Isa isa, const T* __restrict from, std::int64_t count) {
 // The sum of squares of a tensor: one sum per block of elements, added up in the order of the blocks.
 class SquaresOf {
  public:
-  explicit SquaresOf(const View& values) : values_(values), sums_(static_cast<std::size_t>((values.count() + kGrain - 1) / kGrain)) {}
+  explicit SquaresOf(const View& values) : values_(values), sums_(static_cast<std::size_t>(divide_up(values.count(), kGrain))) {}
 
   // Computes the sum of the block [begin, end).
   void see(std::int64_t begin, std::int64_t end) {

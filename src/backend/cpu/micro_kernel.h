@@ -6,6 +6,7 @@
 
 #include "backend/cpu/isa.h"
 #include "backend/element.h"
+#include "base/rounding.h"
 
 namespace moesh::backend::cpu {
 
@@ -88,8 +89,8 @@ struct MicroKernels {
   // Depth of the chunks into which a depth is divided evenly.
   std::int64_t chunk_of(std::int64_t depth) const {
     if (depth <= chunk) return chunk;
-    const std::int64_t chunks = (depth + chunk - 1) / chunk;
-    return ((depth + chunks - 1) / chunks + depth_step - 1) / depth_step * depth_step;
+    const std::int64_t chunks = divide_up(depth, chunk);
+    return round_up(divide_up(depth, chunks), depth_step);
   }
 
   // Lines that a packed block of rows takes, packed by step or in tiles.

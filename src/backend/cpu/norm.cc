@@ -6,6 +6,7 @@
 #include "backend/cpu/simd.h"
 #include "backend/cpu/workspace.h"
 #include "backend/scratch_list.h"
+#include "base/rounding.h"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -120,7 +121,7 @@ void rms_norm_grad_of(const KernelCall& call) {
   const Rows rows = rows_of(call.results[0]);
   const InverseRms<W> inverse_rms(call);
   const Isa isa = chosen_isa();
-  const std::int64_t blocks = (rows.count + kBlock - 1) / kBlock;
+  const std::int64_t blocks = divide_up(rows.count, kBlock);
   ScratchList<W> partial(static_cast<std::size_t>(blocks * rows.width));
   call.workers.parallel(rows.count, kBlock, [&](std::int64_t begin, std::int64_t end) {
     W* dscale = partial.data() + begin / kBlock * rows.width;
@@ -196,7 +197,7 @@ void row_dot(const KernelCall& call) {
 
 std::int64_t rms_norm_grad_bytes(const Shape& x) {
   const std::int64_t rows = elements(x) / std::max<std::int64_t>(1, x.back());
-  return (rows + kBlock - 1) / kBlock * x.back() * size_of(DType::float32);
+  return divide_up(rows, kBlock) * x.back() * size_of(DType::float32);
 }
 
 void rms_norm_grad(const KernelCall& call) {

@@ -98,7 +98,7 @@ MOESH_TARGET void transpose_sixteen(const T* const (&line)[16], const T* const (
   }
   std::byte transposed[16 * 64];
   transpose<Words>(end, 0, transposed, 64);
-  const std::int64_t words = (depth - p + Words::kElements - 1) / Words::kElements;
+  const std::int64_t words = divide_up(depth - p, Words::kElements);
   for (std::int64_t i = 0; i < words; ++i) std::memcpy(to + (p / Words::kElements + i) * pitch, transposed + i * 64, 64);
 }
 

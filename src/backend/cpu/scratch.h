@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/pages.h"
+#include "base/rounding.h"
 
 namespace moesh::backend::cpu {
 
@@ -42,7 +43,7 @@ class Pieces {
   T* take(std::int64_t count) {
     constexpr std::int64_t kCacheLine = 64;
     const std::int64_t at = bytes_;
-    bytes_ += (count * static_cast<std::int64_t>(sizeof(T)) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    bytes_ += round_up(count * static_cast<std::int64_t>(sizeof(T)), kCacheLine);
     return begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + at);
   }
   std::int64_t bytes() const { return bytes_; }

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/simd.h"
 #include "backend/scratch_list.h"
+#include "base/rounding.h"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -107,7 +108,7 @@ void copy_tiles(Workers& workers, T* to, const T* from, const Dims& dims, std::s
     outer_from.push_back(dims[dim]);
     outer_to.push_back({dims[dim].size, stride});
   }
-  const std::int64_t bands = (other.size + kTile - 1) / kTile;
+  const std::int64_t bands = divide_up(other.size, kTile);
   workers.parallel(count_of(outer_from) * bands, 1 + kGrain / (kTile * inner.size), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const T* source = from + offset_of(outer_from, task / bands);
@@ -160,7 +161,7 @@ struct Band {
 void copy_band(Workers& workers, const Band& band, std::int64_t rows, std::int64_t bytes) {
   if (bytes == 0) return;
   constexpr std::int64_t kPiece = 1 << 18;
-  const std::int64_t pieces = (bytes + kPiece - 1) / kPiece;
+  const std::int64_t pieces = divide_up(bytes, kPiece);
   workers.parallel(rows * pieces, 1 + kPiece / bytes, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t at = i % pieces * kPiece;
@@ -256,8 +257,8 @@ void sum_rows(const KernelCall& call, const Sum& sum, const T* x, T* y) {
   const Dim inner = sum.kept.back();
   const Dims outer(sum.kept.begin(), sum.kept.end() - 1);
   const std::int64_t count = count_of(sum.gone);
-  Totals<T> totals(y, (count + kChunk - 1) / kChunk, count_of(sum.kept));
-  const std::int64_t tiles = (inner.size + kWidth - 1) / kWidth;
+  Totals<T> totals(y, divide_up(count, kChunk), count_of(sum.kept));
+  const std::int64_t tiles = divide_up(inner.size, kWidth);
   const std::int64_t blocks = count_of(outer) * tiles;
   const std::int64_t grain = 1 + kGrain / (std::min(count, kChunk) * std::min(inner.size, kWidth));
   call.workers.parallel(blocks * totals.chunks(), grain, [&](std::int64_t begin, std::int64_t end) {
@@ -286,10 +287,10 @@ void sum_runs(const KernelCall& call, const Sum& sum, const T* x, T* y) {
   const Isa isa = chosen_isa();
   const Dim inner = sum.gone.back();
   const Dims outer(sum.gone.begin(), sum.gone.end() - 1);
-  const std::int64_t pieces = (inner.size + kChunk - 1) / kChunk;
+  const std::int64_t pieces = divide_up(inner.size, kChunk);
   const std::int64_t runs = count_of(outer) * pieces;
   const std::int64_t runs_a_chunk = std::max<std::int64_t>(1, kChunk / inner.size);
-  Totals<T> totals(y, (runs + runs_a_chunk - 1) / runs_a_chunk, count_of(sum.kept));
+  Totals<T> totals(y, divide_up(runs, runs_a_chunk), count_of(sum.kept));
   const std::int64_t grain = 1 + kGrain / std::min(count_of(sum.gone), kChunk);
   call.workers.parallel(totals.results() * totals.chunks(), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {

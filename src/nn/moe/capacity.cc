@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rounding.h"
 #include "nn/mlp.h"
 #include "nn/moe/moe.h"
 #include "sharding/labels.h"
@@ -13,7 +14,7 @@ namespace {
 std::int64_t slots(const Context& context) {
   const config::MoeShape& moe = context.model.moe;
   const std::int64_t chosen = context.length * moe.experts_per_token;
-  const double fair_share = static_cast<double>((chosen + moe.experts - 1) / moe.experts);
+  const double fair_share = static_cast<double>(divide_up(chosen, moe.experts));
   return std::max<std::int64_t>(
       1, static_cast<std::int64_t>(std::max(fair_share * moe.capacity_factor, moe.capacity_factor)));
 }

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "transport/processes.h"
 
@@ -139,7 +140,7 @@ class Mpi final : public Processes, public Endpoint {
   }
 
  private:
-  static std::int64_t units(std::int64_t bytes) { return 1 + (bytes + kUnit - 1) / kUnit; }
+  static std::int64_t units(std::int64_t bytes) { return 1 + divide_up(bytes, kUnit); }
   static bool is_done(MPI_Request& request) {
     int is_so = 0;
     MPI_Test(&request, &is_so, MPI_STATUS_IGNORE);
