@@ -177,7 +177,8 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
       const auto ours = [&](std::size_t i) { return gradient_of(trainer, made, i, trainer.pool()); };
       const double whole = recorded.raw_grad_norm;
       const auto is_rounded = [&](const Trained& trained) { return has_rounded_gradient(trained, settings); };
-      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.", whole, ours, std::not_fn(is_rounded)));
+      const auto is_exact = std::not_fn(is_rounded);
+      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.", whole, ours, is_exact));
       if (std::any_of(trainer.parameters().begin(), trainer.parameters().end(), is_rounded)) {
         const double tolerance = std::max(tolerances.gradients, kRoundedGradient);
         verdicts.push_back(compare_all(kTable, tolerance, trainer, run.expect, "grad.", whole, ours, is_rounded));
