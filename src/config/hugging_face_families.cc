@@ -171,6 +171,7 @@ void read_qwen2(Reader& reader) {
   reader.give("decoder_block", "qwen2");
   read_plain(reader);
   reader.give("attention_bias", true);
+  reader.expect_on("attention_bias");
   give_layers(reader, {qwen_attention(reader), {}});
 }
 
@@ -191,6 +192,7 @@ void read_qwen3(Reader& reader) {
   reader.give("decoder_block", "qwen3");
   read_plain(reader);
   reader.give("use_qk_norm", true);
+  reader.expect_on("use_qk_norm");
   reader.give("attention_bias", reader.boolean("attention_bias", false));
   give_layers(reader, {qwen_attention(reader), {}});
 }
@@ -199,6 +201,7 @@ void read_qwen3_moe(Reader& reader) {
   reader.give("decoder_block", "qwen3_moe");
   read_plain(reader);
   reader.give("use_qk_norm", true);
+  reader.expect_on("use_qk_norm");
   reader.give("attention_bias", reader.boolean("attention_bias", false));
   read_experts(reader, reader.find("num_local_experts") != nullptr ? "num_local_experts" : "num_experts");
   reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
@@ -446,27 +449,25 @@ constexpr std::pair<std::string_view, std::int64_t> kUsualGemma4[] = {
     {"vocab_size", 262144},     {"hidden_size", 2304},      {"intermediate_size", 9216},          {"num_hidden_layers", 30},
     {"num_attention_heads", 8}, {"num_key_value_heads", 4}, {"max_position_embeddings", 131072}};
 
-constexpr HuggingFaceFamily kFamilies[] = {{"llama", "LlamaForCausalLM", read_llama},
-                                           {"llama4_text", "Llama4ForCausalLM", read_llama4,
-                                            {"llama4", "Llama4ForConditionalGeneration"}},
-                                           {"mistral", "MistralForCausalLM", read_mistral,
-                                            {"mistral3", "Mistral3ForConditionalGeneration"}},
-                                           {"mixtral", "MixtralForCausalLM", read_mixtral},
-                                           {"qwen3", "Qwen3ForCausalLM", read_qwen3},
-                                           {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
-                                           {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
-                                           {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
-                                           {"gpt_oss", "GptOssForCausalLM", read_gpt_oss},
-                                           {"qwen2", "Qwen2ForCausalLM", read_qwen2},
-                                           {"qwen2_moe", "Qwen2MoeForCausalLM", read_qwen2_moe},
-                                           {"glm4_moe", "Glm4MoeForCausalLM", read_glm4_moe},
-                                           {"gemma", "GemmaForCausalLM", read_gemma1},
-                                           {"gemma2", "Gemma2ForCausalLM", read_gemma2},
-                                           {"gemma3_text", "Gemma3ForCausalLM", read_gemma3,
-                                            {"gemma3", "Gemma3ForConditionalGeneration"}, kUsualGemma3},
-                                           {"gemma4_text", "Gemma4ForCausalLM", read_gemma4,
-                                            {"gemma4", "Gemma4ForConditionalGeneration", true}, kUsualGemma4},
-                                           {"olmo3", "Olmo3ForCausalLM", read_olmo3}};
+constexpr HuggingFaceFamily kFamilies[] = {
+    {"llama", "LlamaForCausalLM", read_llama},
+    {"llama4_text", "Llama4ForCausalLM", read_llama4, {"llama4", "Llama4ForConditionalGeneration"}},
+    {"mistral", "MistralForCausalLM", read_mistral, {"mistral3", "Mistral3ForConditionalGeneration"}},
+    {"mixtral", "MixtralForCausalLM", read_mixtral},
+    {"qwen3", "Qwen3ForCausalLM", read_qwen3},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
+    {"kimi_k2", "DeepseekV3ForCausalLM", read_deepseek_v3},
+    {"gpt_oss", "GptOssForCausalLM", read_gpt_oss},
+    {"qwen2", "Qwen2ForCausalLM", read_qwen2},
+    {"qwen2_moe", "Qwen2MoeForCausalLM", read_qwen2_moe},
+    {"glm4_moe", "Glm4MoeForCausalLM", read_glm4_moe},
+    {"gemma", "GemmaForCausalLM", read_gemma1},
+    {"gemma2", "Gemma2ForCausalLM", read_gemma2},
+    {"gemma3_text", "Gemma3ForCausalLM", read_gemma3, {"gemma3", "Gemma3ForConditionalGeneration"}, kUsualGemma3},
+    {"gemma4_text", "Gemma4ForCausalLM", read_gemma4, {"gemma4", "Gemma4ForConditionalGeneration", true}, kUsualGemma4},
+    {"olmo3", "Olmo3ForCausalLM", read_olmo3}};
 
 bool are_all(const std::vector<std::string>& words, std::string_view word) {
   return std::all_of(words.begin(), words.end(), [&](const std::string& one) { return one == word; });

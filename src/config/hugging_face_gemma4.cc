@@ -1,7 +1,12 @@
 // Gemma 4: layers with a window and layers without one have heads and rotations of their own.
 #include <algorithm>
+#include <map>
+#include <optional>
+
+#include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/hugging_face_families.h"
 
 namespace moesh::config {
@@ -18,6 +23,17 @@ std::vector<std::string> gemma4_sights(Reader& reader) {
   return words;
 }
 
+// The layers of an object with an entry for each. Their numbers may be padded to one width: "05" beside "11".
+std::map<std::int64_t, const Json*> by_number(Reader& reader, const Json& by_layer) {
+  std::map<std::int64_t, const Json*> numbered;
+  if (!by_layer.is_object()) reader.refuse_key("per_layer_config", "an object for each layer with full_attention");
+  for (const auto& [name, entry] : by_layer.items()) {
+    const std::optional<std::int64_t> number = parse_integer(name);
+    if (!number || !numbered.emplace(*number, &entry).second) reader.refuse_key("per_layer_config", "the number of a layer as each key");
+  }
+  return numbered;
+}
+
 // The settings of layers with full attention that differ from the others: by the layer's number in newer files, once in older ones.
 void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
   const bool shares = reader.boolean("attention_k_eq_v", false);
@@ -29,15 +45,19 @@ void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
     return reader.give("global_num_kv_heads", shares ? heads : 0);
   }
   reader.ignore({"global_head_dim", "num_global_key_value_heads"});
-  const std::string number = std::to_string(std::find(sights.begin(), sights.end(), "full") - sights.begin());
+  const std::map<std::int64_t, const Json*> numbered = by_number(reader, *by_layer);
+  const auto first = std::find(sights.begin(), sights.end(), "full") - sights.begin();
   const auto count = static_cast<std::size_t>(std::count(sights.begin(), sights.end(), "full"));
-  const bool fits = by_layer->is_object() && by_layer->size() == count && by_layer->contains(number);
-  for (std::size_t layer = 0; fits && layer < sights.size(); ++layer) {
-    if (sights[layer] == "full" && by_layer->value(std::to_string(layer), Json()) != (*by_layer)[number])
-      reader.refuse_key("per_layer_config", "the same for all layers with full_attention");
-  }
-  if (!fits) reader.refuse_key("per_layer_config", "an object for each layer with full_attention");
-  HuggingFaceReader heads((*by_layer)[number], reader.where(), "per_layer_config." + number + ".", reader.settings());
+  const auto is_full = [&](const auto& layer) {
+    return layer.first >= 0 && layer.first < static_cast<std::int64_t>(sights.size()) &&
+           sights[static_cast<std::size_t>(layer.first)] == "full";
+  };
+  if (numbered.size() != count || !std::all_of(numbered.begin(), numbered.end(), is_full))
+    reader.refuse_key("per_layer_config", "an object for each layer with full_attention");
+  const Json& own = *numbered.at(first);
+  if (std::any_of(numbered.begin(), numbered.end(), [&](const auto& layer) { return *layer.second != own; }))
+    reader.refuse_key("per_layer_config", "the same for all layers with full_attention");
+  HuggingFaceReader heads(own, reader.where(), fmt::format("per_layer_config.{}.", first), reader.settings());
   heads.give("global_head_dim", heads.integer("head_dim", reader.integer("head_dim", 256)));
   heads.give("global_num_kv_heads", heads.integer("num_key_value_heads", 0));
   heads.finish();

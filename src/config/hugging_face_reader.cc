@@ -106,6 +106,10 @@ void HuggingFaceReader::expect_off(std::string_view name) {
   refuse_key(name, "nothing");
 }
 
+void HuggingFaceReader::expect_on(std::string_view name) {
+  if (!boolean(name, true)) refuse_key(name, "true");
+}
+
 void HuggingFaceReader::expect_text(std::string_view name, std::string_view expected) {
   const Json* value = find(name);
   if (value != nullptr && *value != std::string(expected)) refuse_key(name, std::string(expected));

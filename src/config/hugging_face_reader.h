@@ -37,6 +37,7 @@ class HuggingFaceReader {
 
   // These refuse a key that asks for something that is not done here: any value but these.
   void expect_off(std::string_view name);                           // absent, null, false, 0
+  void expect_on(std::string_view name);                            // absent, null, true
   void expect_text(std::string_view name, std::string_view value);  // absent, or this text
   void ignore(std::initializer_list<std::string_view> names);
   [[noreturn]] void refuse_key(std::string_view name, const std::string& expected) const;

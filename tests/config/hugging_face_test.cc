@@ -264,6 +264,8 @@ TEST(HuggingFace, OfGemma4HeadsAreReadFromOlderAndNewerFiles) {
   EXPECT_EQ(newer["global_head_dim"], "32");
   EXPECT_EQ(newer["global_num_kv_heads"], "1");
   EXPECT_EQ(newer["layer_attention"], "[sliding,full]");
+  const std::string padded = R"(, "num_hidden_layers": 12, "per_layer_config": {"05": {"head_dim": 32}, "11": {"head_dim": 32}})";
+  EXPECT_EQ(keys_of(gemma4(padded))["global_head_dim"], "32");
 }
 
 TEST(HuggingFace, OfGemma4WhatIsNotDoneIsRefused) {
@@ -273,6 +275,9 @@ TEST(HuggingFace, OfGemma4WhatIsNotDoneIsRefused) {
               HasSubstr("hidden_size_per_layer_input is missing, which stands for embeddings of width 256 in each layer"));
   EXPECT_THAT(refused(body("gemma4_text", "Gemma4ForCausalLM", R"(, "hidden_size_per_layer_input": 8)")),
               HasSubstr("hidden_size_per_layer_input"));
+  EXPECT_THAT(refused(gemma4(R"(, "per_layer_config": {"first": {"head_dim": 32}})")), HasSubstr("the number of a layer as each key"));
+  EXPECT_THAT(refused(gemma4(R"(, "per_layer_config": {"1": {"head_dim": 32}, "01": {"head_dim": 32}})")),
+              HasSubstr("the number of a layer"));
   EXPECT_THAT(refused(gemma4(R"(, "per_layer_config": {"0": {"head_dim": 32}})")),
               HasSubstr("an object for each layer with full_attention was expected"));
   EXPECT_THAT(refused(gemma4(R"(, "num_hidden_layers": 12, "per_layer_config": {"5": {"head_dim": 32}, "11": {"head_dim": 64}})")),
@@ -347,6 +352,19 @@ TEST(HuggingFace, NeighboursAreRotatedWhereAFamilyRotatesThem) {
         EXPECT_THAT(refused(turned), HasSubstr("rope_interleave: false asks for what moesh does not do: true"));
     }
   }
+}
+
+// What some files say though the family leaves no choice.
+TEST(HuggingFace, WhatAFamilyAlwaysHasMayBeSaid) {
+  EXPECT_EQ(refused(body("qwen2", "Qwen2ForCausalLM", R"(, "attention_bias": true)")), "no error");
+  EXPECT_THAT(refused(body("qwen2", "Qwen2ForCausalLM", R"(, "attention_bias": false)")), HasSubstr("true was expected"));
+  EXPECT_EQ(refused(qwen(R"(, "use_qk_norm": true)")), "no error");
+  EXPECT_THAT(refused(body("qwen3", "Qwen3ForCausalLM", R"(, "use_qk_norm": false)")), HasSubstr("true was expected"));
+}
+
+TEST(HuggingFace, KimiIsADeepseek) {
+  std::string kimi = deepseek3("");
+  EXPECT_EQ(keys_of(kimi.replace(kimi.find("deepseek_v3"), 11, "kimi_k2")), keys_of(deepseek3("")));
 }
 
 TEST(HuggingFace, ScalingBesideTheKindsOfLayersMeansNothing) {
