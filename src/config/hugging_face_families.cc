@@ -28,6 +28,11 @@ void read_activation(Reader& reader, std::string_view key) {
   reader.give("mlp_activations", fmt::format("[{},linear]", known->second));
 }
 
+void read_logits_cap(Reader& reader) {
+  const double cap = reader.real("final_logit_softcapping", 0);
+  for (const char* key : {"final_logits_soft_cap", "untied_logits_soft_cap"}) reader.give(key, cap);
+}
+
 std::string_view activation_of_theirs(std::string_view ours) {
   const auto known = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const auto& one) { return one.second == ours; });
   return known == std::end(kActivations) ? ours : known->first;
@@ -322,7 +327,7 @@ void read_gemma(Reader& reader) {
   reader.give("use_post_attn_norm", true);
   reader.give("use_post_ffw_norm", true);
   read_activation(reader, "hidden_activation");
-  reader.give("final_logits_soft_cap", reader.real("final_logit_softcapping", 0));
+  read_logits_cap(reader);
   reader.ignore({"hidden_act"});
 }
 

@@ -30,6 +30,7 @@ std::span<const HuggingFaceFamily> hugging_face_families();
 void read_sizes(HuggingFaceReader& reader);
 void read_activation(HuggingFaceReader& reader, std::string_view key);
 std::string_view activation_of_theirs(std::string_view ours);
+void read_logits_cap(HuggingFaceReader& reader);
 
 // One word per layer; set_every replaces the n-th, the 2n-th and so on.
 std::vector<std::string> all_layers(HuggingFaceReader& reader, const std::string& word);

@@ -77,7 +77,7 @@ void read_gemma4(Reader& reader) {
   reader.give("use_post_attn_norm", true);
   reader.give("use_post_ffw_norm", true);
   read_activation(reader, "hidden_activation");
-  reader.give("final_logits_soft_cap", reader.real("final_logit_softcapping", 0));
+  read_logits_cap(reader);
   const Json* sees_both_ways = reader.find("use_bidirectional_attention");
   if (sees_both_ways != nullptr && *sees_both_ways != "vision") reader.refuse_key("use_bidirectional_attention", "null, or \"vision\"");
   if (reader.find("hidden_size_per_layer_input") == nullptr) {

@@ -134,13 +134,14 @@ void add_llama4(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["intermediate_size_mlp"] = shape.mlp_dim;
 }
 
-void add_gemma(const Settings& s, Ordered& json) {
-  const double scale = score_scale(s), attention_cap = s.real("attn_logits_soft_cap"),
-               cap = s.real("final_logits_soft_cap");
+Ordered cap_json(double cap) { return cap > 0 ? Ordered(cap) : Ordered(nullptr); }
+
+void add_gemma(const Settings& s, const ModelShape& shape, Ordered& json) {
+  const double scale = score_scale(s);
   const bool is_third = s.text("decoder_block") == "gemma3";
   json["query_pre_attn_scalar"] = number_json(std::round(1e6 / (scale * scale)) / 1e6);
-  json["final_logit_softcapping"] = cap > 0 ? Ordered(cap) : Ordered(nullptr);
-  json["attn_logit_softcapping"] = attention_cap > 0 && !is_third ? Ordered(attention_cap) : Ordered(nullptr);
+  json["final_logit_softcapping"] = cap_json(shape.logits_cap);
+  json["attn_logit_softcapping"] = cap_json(is_third ? 0 : shape.attention.score_cap);
   json["hidden_activation"] = json["hidden_act"];
   if (is_third) json["rope_local_base_freq"] = number_json(s.real("local_rope_max_timescale"));
 }
@@ -149,13 +150,12 @@ void add_gemma4(const Settings& s, const ModelShape& shape, Ordered& json) {
   const GlobalHeads& global = shape.global_heads;
   const std::int64_t own = s.integer("global_rope_max_timescale"), local = s.integer("local_rope_max_timescale");
   const std::int64_t theta = own > 0 ? own : s.integer("rope_max_timescale");
-  const double cap = s.real("final_logits_soft_cap");
   json["hidden_activation"] = json["hidden_act"];
   for (const char* key : {"hidden_act", "rope_theta", "rope_scaling"}) json.erase(key);
   json["global_head_dim"] = global.head_dim;
   json["num_global_key_value_heads"] = global.shares_values ? Ordered(global.kv_heads) : Ordered(nullptr);
   json["attention_k_eq_v"] = global.shares_values;
-  json["final_logit_softcapping"] = cap > 0 ? Ordered(cap) : Ordered(nullptr);
+  json["final_logit_softcapping"] = cap_json(shape.logits_cap);
   json["rope_parameters"] = {
       {"full_attention",
        {{"rope_type", "proportional"},
@@ -203,7 +203,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
     if (shape.block == Block::olmo3) use_kinds_of_rope(s, shape, json);
     if (is_glm(shape)) json["use_qk_norm"] = a.norm != HeadNorm::none;
     if (is_glm(shape)) json["partial_rotary_factor"] = s.real("partial_rotary_factor");
-    if (has_gemma_caps(shape)) add_gemma(s, json);
+    if (has_gemma_caps(shape)) add_gemma(s, shape, json);
     return add_window(shape, json);
   }
   json["q_lora_rank"] = a.q_lora_rank > 0 ? Ordered(a.q_lora_rank) : Ordered(nullptr);

@@ -21,7 +21,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   const AttentionShape& a = shape.attention;
   facts["base_num_query_heads"] = std::to_string(a.query_heads);
   facts["attention_score_scale"] = number(score_scale(s));
-  facts["final_logits_soft_cap"] = number(s.real("final_logits_soft_cap"));
+  facts["final_logits_soft_cap"] = number(shape.logits_cap);
   facts["attn_logits_soft_cap"] = number(a.score_cap);
   facts["attention_type"] = a.latent ? "mla" : "global";
   if (a.latent) {

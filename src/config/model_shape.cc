@@ -421,6 +421,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.vocab_size = settings.integer("vocab_size");
   shape.position_rows = std::max<std::int64_t>(0, settings.integer("trainable_position_size"));
   shape.tied_embedding = settings.boolean("logits_via_embedding");
+  shape.logits_cap = settings.real(shape.tied_embedding ? "final_logits_soft_cap" : "untied_logits_soft_cap");
   shape.norm_epsilon = settings.real("normalization_layer_epsilon");
   shape.weight_dtype = parse_dtype(settings.text("weight_dtype")).value();
   shape.compute_dtype = parse_dtype(settings.text("dtype")).value();

@@ -131,6 +131,7 @@ struct ModelShape {
   std::int64_t vocab_size = 0;
   std::int64_t position_rows = 0;  // rows of a trained table of positions; 0: there is none
   bool tied_embedding = false;
+  double logits_cap = 0;  // squeezes logits below this; 0 for none
   double norm_epsilon = 1e-5;
   DType weight_dtype = DType::float32;
   DType compute_dtype = DType::bfloat16;

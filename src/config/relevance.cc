@@ -184,7 +184,8 @@ constexpr std::string_view kOfLlama3[] = {"rope_use_scale", "llama3_rope_factor"
                                           "llama3_original_positions"};
 constexpr std::string_view kOfPlainRope[] = {"rope_linear_scaling_factor"};
 constexpr std::string_view kOfOtherThanYarn[] = {"rope_min_timescale"};
-constexpr std::string_view kOfTied[] = {"normalize_embedding_logits", "round_tied_embedding"};
+constexpr std::string_view kOfTied[] = {"normalize_embedding_logits", "round_tied_embedding", "final_logits_soft_cap"};
+constexpr std::string_view kOfUntied[] = {"untied_logits_soft_cap"};
 
 constexpr std::string_view kOfWsd[] = {"wsd_decay_steps_fraction", "wsd_decay_style"};
 constexpr std::string_view kOfMuon[] = {"muon_beta", "muon_weight_decay", "muon_consistent_rms"};
@@ -301,6 +302,7 @@ constexpr Need kNeeds[] = {
     {"rope_type=default", [](S s) { return !turns_as_yarn(s) && !uses_llama3_rope(s); }, kOfPlainRope},
     {"another rope_type than yarn", [](S s) { return !turns_as_yarn(s); }, kOfOtherThanYarn},
     {"logits_via_embedding=true", [](S s) { return s.boolean("logits_via_embedding"); }, kOfTied},
+    {"logits_via_embedding=false", [](S s) { return !s.boolean("logits_via_embedding"); }, kOfUntied},
 
     {"remat_policy=custom", has_named_remat, kSavedValues},
     {"remat_policy=custom", has_named_remat, kOfNamedRemat},

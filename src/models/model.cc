@@ -76,7 +76,7 @@ Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, 
 
 // Soft-capped logits: cap * tanh(x / cap).
 Tensor capped(const Context& context, Tensor logits_BSV) {
-  const double cap = context.settings.real("final_logits_soft_cap");
+  const double cap = context.model.logits_cap;
   return cap > 0 ? graph::scale(unary(graph::Unary::tanh, graph::scale(logits_BSV, 1 / cap)), cap) : logits_BSV;
 }
 
