@@ -28,11 +28,6 @@ void read_activation(Reader& reader, std::string_view key) {
   reader.give("mlp_activations", fmt::format("[{},linear]", known->second));
 }
 
-void read_logits_cap(Reader& reader) {
-  const double cap = reader.real("final_logit_softcapping", 0);
-  for (const char* key : {"final_logits_soft_cap", "untied_logits_soft_cap"}) reader.give(key, cap);
-}
-
 std::string_view activation_of_theirs(std::string_view ours) {
   const auto known = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const auto& one) { return one.second == ours; });
   return known == std::end(kActivations) ? ours : known->first;
@@ -293,66 +288,6 @@ void read_glm4_moe(Reader& reader) {
   reader.give("attention_bias", reader.boolean("attention_bias", false));
   reader.give("attention_out_bias", false);
   read_biased_routing(reader);
-}
-
-// What all Gemmas have in common.
-void read_gemmas(Reader& reader) {
-  read_sizes(reader);
-  reader.give("norm_scales_above_one", true);
-  reader.give("scale_embeddings", true);
-  reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", true));
-  reader.give("head_dim", reader.integer("head_dim", 256));
-  reader.give("attention_bias", reader.boolean("attention_bias", false));
-  reader.expect_off("use_bidirectional_attention");
-  reader.ignore({"cache_implementation"});
-}
-
-// Its activation is GELU in the tanh form, though older files say "gelu"; the newer key hidden_activation is ignored.
-void read_gemma1(Reader& reader) {
-  reader.give("decoder_block", "gemma");
-  read_gemmas(reader);
-  reader.give("attention_score_scale", 1 / std::sqrt(static_cast<double>(reader.integer("head_dim", 256))));
-  const std::string activation = reader.text("hidden_act", "gelu_pytorch_tanh");
-  if (activation != "gelu" && activation != "gelu_pytorch_tanh" && activation != "gelu_new")
-    reader.refuse_key("hidden_act", "gelu or gelu_pytorch_tanh");
-  reader.give("mlp_activations", "[gelu,linear]");
-  read_rope(reader, 10000, false);
-  reader.ignore({"hidden_activation"});
-}
-
-// Gemma 2 and 3: queries are scaled by a number that the file gives.
-void read_gemma(Reader& reader) {
-  read_gemmas(reader);
-  reader.give("attention_score_scale", 1 / std::sqrt(reader.real("query_pre_attn_scalar", 256)));
-  reader.give("use_post_attn_norm", true);
-  reader.give("use_post_ffw_norm", true);
-  read_activation(reader, "hidden_activation");
-  read_logits_cap(reader);
-  reader.ignore({"hidden_act"});
-}
-
-void read_gemma2(Reader& reader) {
-  reader.give("decoder_block", "gemma2");
-  read_gemma(reader);
-  read_rope(reader, 10000, false);
-  reader.give("attn_logits_soft_cap", reader.real("attn_logit_softcapping", 0));
-  std::vector<std::string> words = all_layers(reader, "sliding");
-  set_every(words, 2, "full");
-  reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
-  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
-}
-
-void read_gemma3(Reader& reader) {
-  reader.give("decoder_block", "gemma3");
-  read_gemma(reader);
-  read_rope_by_kind(reader, 1e6, 10000.0);
-  const std::int64_t pattern = reader.integer("sliding_window_pattern", reader.integer("_sliding_window_pattern", 6));
-  if (pattern < 1) reader.refuse_key("sliding_window_pattern", "at least 1");
-  std::vector<std::string> words = all_layers(reader, "sliding");
-  set_every(words, pattern, "full");
-  reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
-  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
-  reader.ignore({"attn_logit_softcapping"});
 }
 
 void read_olmo3(Reader& reader) {

@@ -30,7 +30,6 @@ std::span<const HuggingFaceFamily> hugging_face_families();
 void read_sizes(HuggingFaceReader& reader);
 void read_activation(HuggingFaceReader& reader, std::string_view key);
 std::string_view activation_of_theirs(std::string_view ours);
-void read_logits_cap(HuggingFaceReader& reader);
 
 // One word per layer; set_every replaces the n-th, the 2n-th and so on.
 std::vector<std::string> all_layers(HuggingFaceReader& reader, const std::string& word);
@@ -38,6 +37,9 @@ void set_every(std::vector<std::string>& words, std::int64_t n, const char* word
 // What the queries of each layer see: as layer_types says if it is there, otherwise the family's own.
 std::vector<std::string> attention_of_layers(HuggingFaceReader& reader, std::vector<std::string> otherwise, bool has_chunks = false);
 
+void read_gemma1(HuggingFaceReader& reader);
+void read_gemma2(HuggingFaceReader& reader);
+void read_gemma3(HuggingFaceReader& reader);
 void read_gemma4(HuggingFaceReader& reader);
 
 // Rotary positions, in any spelling of the file. `theta` and `partial` (the share of a head that is rotated) are used if the file has none.

@@ -152,6 +152,7 @@ void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
 
 void add_norms(const ModelShape& shape, Facts& facts) {
   facts["normalization_layer_epsilon"] = number(shape.norm_epsilon);
+  facts["layer_norm_epsilon"] = number(shape.layer_norm_epsilon);
   facts["norm_scales_above_one"] = yes_or_no(shape.norm_scale_is_offset);
   facts["use_post_attn_norm"] = yes_or_no(shape.norms_attention);
   facts["use_post_ffw_norm"] = yes_or_no(shape.norms_mlp);

@@ -423,6 +423,8 @@ ModelShape model_shape(const Settings& settings) {
   shape.tied_embedding = settings.boolean("logits_via_embedding");
   shape.logits_cap = settings.real(shape.tied_embedding ? "final_logits_soft_cap" : "untied_logits_soft_cap");
   shape.norm_epsilon = settings.real("normalization_layer_epsilon");
+  const bool is_gemma = is_one_of(shape.block, {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4});
+  shape.layer_norm_epsilon = is_gemma ? settings.real("layer_norm_epsilon") : shape.norm_epsilon;
   shape.weight_dtype = parse_dtype(settings.text("weight_dtype")).value();
   shape.compute_dtype = parse_dtype(settings.text("dtype")).value();
   shape.float32_gate_logits = settings.boolean("float32_gate_logits");

@@ -133,6 +133,7 @@ struct ModelShape {
   bool tied_embedding = false;
   double logits_cap = 0;  // squeezes logits below this; 0 for none
   double norm_epsilon = 1e-5;
+  double layer_norm_epsilon = 1e-5;  // of the norms around attention and MLPs
   DType weight_dtype = DType::float32;
   DType compute_dtype = DType::bfloat16;
   bool float32_gate_logits = false;

@@ -116,6 +116,7 @@ constexpr std::string_view kOfNormsBehindAttention[] = {"use_post_attn_norm"};
 constexpr std::string_view kOfNormsBehindMlps[] = {"use_post_ffw_norm"};
 constexpr std::string_view kOfCustomQwen[] = {"attention_output_dim", "moe_expert_input_dim"};
 constexpr std::string_view kOfChosenNorms[] = {"use_qk_norm"};
+constexpr std::string_view kOfGemmas[] = {"layer_norm_epsilon"};
 constexpr std::string_view kOfCaps[] = {"attn_logits_soft_cap"};
 constexpr std::string_view kOfRotation[] = {"rope_type", "rope_min_timescale", "rope_max_timescale", "rope_linear_scaling_factor",
                                             "partial_rotary_factor", "rope_factor", "beta_fast", "beta_slow", "rope_interleave",
@@ -260,6 +261,11 @@ constexpr Need kNeeds[] = {
        return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"});
      },
      kOfChosenNorms},
+    {"decoder_block=gemma, gemma2, gemma3 or gemma4",
+     [](S s) {
+       return is_one_of(s, {"gemma", "gemma2", "gemma3", "gemma4"});
+     },
+     kOfGemmas},
     {"decoder_block=llama2, deepseek, gemma2, gemma3 or gemma4",
      [](S s) {
        return is_one_of(s, {"llama2", "deepseek", "gemma2", "gemma3", "gemma4"});

@@ -29,6 +29,8 @@ constexpr Key kModel[] = {
     {"mlp_activations_limit", real, "-1.0", "-1..1000000", used, "clamps the MLP's activations to this size; -1 for none"},
     {"mlp_bias", boolean, "false", "", used, "adds a bias to the projections of MLPs and experts"},
     {"normalization_layer_epsilon", real, "1e-05", kFraction, used, "small number added under the root of a norm"},
+    {"layer_norm_epsilon", real, "1e-06", kFraction, used,
+     "moesh's own, gemma families: epsilon of the norms around attention and MLPs, which MaxText has at 1e-6"},
     {"dense_init_scale", real, "1.0", "0..1000000", used,
      "scale of the variance of the initial kernels of MoE blocks: router, experts, shared experts"},
     {"dropout_rate", real, "0.0", kFraction, refused, "share of activations dropped in training; only 0 here"},

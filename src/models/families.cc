@@ -55,7 +55,7 @@ LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, c
   using nn::constrain_residual;
   const auto laid = [&](const char* as, Tensor h) { return constrain_residual(as + parts.suffix, h); };
   const auto normed = [&](const char* name, const char* as, Tensor h) {
-    return name == nullptr ? h : laid(as, nn::rms_norm(builder, context, name, h));
+    return name == nullptr ? h : laid(as, nn::rms_norm(builder, context, name, h, {.epsilon = context.model.layer_norm_epsilon}));
   };
   const NormNames& norms = parts.norms;
   x = laid("inputs", x);

@@ -26,7 +26,8 @@ Tensor router_input(Builder& builder, const Context& context, Tensor x) {
 
 // `x`: the input before the MLP's norm.
 LayerResult experts_beside_mlp(Builder& builder, const Context& context, Tensor x, const Tokens& tokens) {
-  const auto normed = [&](const char* name, Tensor of) { return nn::rms_norm(builder, context, name, of); };
+  const nn::NormOptions options{.epsilon = context.model.layer_norm_epsilon};
+  const auto normed = [&](const char* name, Tensor of) { return nn::rms_norm(builder, context, name, of, options); };
   const Tensor h = nn::constrain_residual("hidden_states", normed("pre_ffw_norm", x));
   const graph::Scope scope(builder, "mlp");
   const auto in_block = [&](const auto& make) {

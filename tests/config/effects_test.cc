@@ -206,6 +206,7 @@ const std::vector<Effect> kEffects{
     {"normalize_embedding_logits=false", kLlama + "logits_via_embedding=true "},
     {"final_logits_soft_cap=1", kLlama + "logits_via_embedding=true "},
     {"untied_logits_soft_cap=1", kLlama},
+    {"layer_norm_epsilon=0.1", kGemma3},
     {"partial_rotary_factor=0.5", kLlama},
     {"local_rope_max_timescale=50", kGptOss},
     {"shared_expert_mlp_dim=16", kDeepseek + "shared_experts=1 "},
