@@ -266,23 +266,17 @@ void check_layers(const ModelShape& shape, const Settings& settings) {
 }
 
 void check_attention(const ModelShape& shape, const Settings& settings) {
-  const auto only = [&](bool given, bool has, std::string_view key, std::string_view blocks) {
-    if (!given || has) return;
-    refuse(fmt::format("{} is a part of {}, not of decoder_block={}", key, blocks, settings.text("decoder_block")),
-           settings.origin(key).where, fmt::format("{}=false", key));
-  };
-  only(shape.attention.sinks, shape.block == Block::gpt_oss, "attention_sink", "gpt_oss");
   const auto not_latent = [&](bool given, std::string_view key) {
     if (!given || !shape.attention.latent || shape.block != Block::deepseek) return;
     refuse(fmt::format("{} is no part of attention_type=mla", key), settings.origin(key).where, fmt::format("{}=false", key));
   };
+  not_latent(shape.attention.sinks, "attention_sink");
   not_latent(shape.attention.bias, "attention_bias");
   not_latent(shape.attention.norm != HeadNorm::none, "use_qk_norm");
   not_latent(shape.attention.fused, "fused_qkv");
   if (shape.block == Block::gemma4 && shape.attention.fused && settings.boolean("share_kv_projections")) {
     refuse("share_kv_projections=true leaves no values to be made by fused_qkv", settings.origin("fused_qkv").where, "fused_qkv=false");
   }
-  only(shape.moe.bias, shape.is_moe(), "mlp_bias", "families with experts");
 }
 
 void check_heads(const ModelShape& shape, const Settings& settings) {

@@ -106,7 +106,7 @@ constexpr std::string_view kOfMixedMlps[] = {"layer_mlp"};
 constexpr std::string_view kOfWindows[] = {"sliding_window_size"};
 constexpr std::string_view kOfCycles[] = {"inhomogeneous_layer_cycle_interval"};
 constexpr std::string_view kOfBiases[] = {"attention_out_bias"};
-constexpr std::string_view kOfChosenBiases[] = {"attention_bias", "norm_scales_above_one"};
+constexpr std::string_view kOfChosenBiases[] = {"attention_bias", "attention_sink", "norm_scales_above_one"};
 constexpr std::string_view kOfChunks[] = {"chunk_attn_window_size"};
 constexpr std::string_view kOfOwnPositions[] = {"nope_layer_interval"};
 constexpr std::string_view kOfStillLayers[] = {"temperature_tuning", "temperature_tuning_scale", "temperature_tuning_floor"};
@@ -134,6 +134,7 @@ constexpr std::string_view kOfGptOss[] = {"mlp_activations_limit"};
 constexpr std::string_view kOfGates[] = {"mlp_activations"};
 constexpr std::string_view kOfOwnNormalization[] = {"norm_topk_prob"};
 constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
+                                           "mlp_bias",
                                            "base_moe_mlp_dim",
                                            "dense_init_scale",
                                            "routed_score_func",

@@ -80,6 +80,8 @@ const std::vector<Effect> kEffects{
     {"sliding_window_size=2", kGptOss},
     {"attention_bias=false", kGptOss},
     {"attention_sink=false", kGptOss},
+    {"attention_sink=true", kLlama},
+    {"mlp_bias=true", kDense},
     {"attention_out_bias=false", kGptOss},
     {"attention_score_scale=0.5", kLlama},
     {"layer_attention=[sliding]", kLlama + "sliding_window_size=2 "},

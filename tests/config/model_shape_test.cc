@@ -186,10 +186,8 @@ TEST(ModelShape, ExpertsOfTheCustomQwenTakeWhatAttentionGives) {
 TEST(ModelShape, RefusesPartsThatADecoderBlockLacks) {
   EXPECT_EQ(shape_refusal("decoder_block=gpt3 base_num_kv_heads=4"),
             "the command line: 16 query heads over 4 of keys and values: decoder_block=gpt3 has as many\n  fix: base_num_kv_heads=16");
-  EXPECT_EQ(shape_refusal("attention_sink=true"),
-            "the command line: attention_sink is a part of gpt_oss, not of decoder_block=llama2\n  fix: "
-            "attention_sink=false");
-  EXPECT_THAT(shape_refusal("mlp_bias=true"), HasSubstr("mlp_bias is a part of families with experts"));
+  EXPECT_THAT(shape_refusal("model_name=deepseek3-tiny attention_sink=true override_model_config=true"),
+              HasSubstr("attention_sink is no part of attention_type=mla"));
 }
 
 TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
