@@ -35,8 +35,10 @@ std::vector<double> last_logits(const run::Array& logits, std::int64_t row) {
 }
 
 struct Held {
+  explicit Held(double logits_tolerance) : logits("logits while decoding", logits_tolerance) {}
+
   train::Worst tokens{"tokens that differ", 0};
-  train::Worst logits{"logits while decoding", train::kLogitsOfModel};
+  train::Worst logits;
 };
 
 // Compares the logits of all rows with those of a recorded token. Returns the token that is likeliest in every row, or -1 if rows
@@ -93,7 +95,7 @@ Held run(const Programs& programs, const train::RecordedModel& recorded, const m
   Decoder decoder(workers);
   Ready step = decoder.prepare(programs.step);
   read_weights(decoder, programs.step.graph, request, recorded.path, workers);
-  Held held;
+  Held held(recorded.logits_tolerance);
   for (std::size_t i = 0; i < recorded.prompts.size(); ++i) {
     Ready prefill = decoder.prepare(programs.prompts[i]);
     follow(recorded.prompts[i], decoder, prefill, step, request.rows, held);

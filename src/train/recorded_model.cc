@@ -1,5 +1,6 @@
 #include "train/recorded_model.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 
@@ -30,15 +31,23 @@ std::vector<RecordedPrompt> prompts_of(const store::TensorFile& expect) {
   return prompts;
 }
 
-// Read as YAML, which includes JSON: some writers of JSON spell infinite margins in a way that JSON itself does not allow.
-std::map<std::string, double> norms_of(const std::string& path) {
-  const config::YamlNode file = config::read_yaml(path);
+std::map<std::string, double> norms_of(const config::YamlNode& file, const std::string& path) {
   const config::YamlNode* norms = file.find("grad_norms");
   if (norms == nullptr) refuse("'grad_norms' is missing", path, "record the model again");
   std::map<std::string, double> all;
   for (const config::YamlNode& norm : norms->items)
     all.emplace(norm.key, config::yaml_real(norm, "the norm of a gradient"));
   return all;
+}
+
+// Five times the largest difference that was recorded of two ways through the library, which grows with a model's depth.
+double logits_tolerance_of(const config::YamlNode& file) {
+  double tolerance = 1e-4;
+  if (const config::YamlNode* noise = file.find("noise")) {
+    for (const config::YamlNode& of_way : noise->items)
+      tolerance = std::max(tolerance, 5 * config::yaml_real(of_way, "a difference of logits"));
+  }
+  return tolerance;
 }
 
 }  // namespace
@@ -52,7 +61,11 @@ RecordedModel read_recorded_model(const std::string& path) {
                       .string();
   recorded.path = path;
   recorded.expect = store::read_safetensors(folder + "/expect.safetensors");
-  recorded.gradient_norms = norms_of(folder + "/expect.json");
+  // Read as YAML, which includes JSON: some writers of JSON spell infinite margins in a way that JSON itself does not allow.
+  const std::string expected = folder + "/expect.json";
+  const config::YamlNode file = config::read_yaml(expected);
+  recorded.gradient_norms = norms_of(file, expected);
+  recorded.logits_tolerance = logits_tolerance_of(file);
   const store::StoredTensor& ids = recorded.expect.at("input_ids");
   if (ids.shape.size() != 2)
     refuse(fmt::format("input_ids are {}, rows of tokens were expected", to_string(ids.shape)), recorded.expect.path);

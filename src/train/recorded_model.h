@@ -24,6 +24,7 @@ struct RecordedModel {
   std::vector<std::int32_t> ids;  // [rows, length]
   store::TensorFile expect;       // "logits", "loss", "grad_norm", "grad.NAME", "router_experts.LAYER", ...
   std::map<std::string, double> gradient_norms;  // of every tensor's gradient, by the tensor's name
+  double logits_tolerance = 0;  // of a logit: 1e-4, or more if two ways through the library that it was recorded with differ more
   std::vector<RecordedPrompt> prompts;
 };
 

@@ -38,7 +38,7 @@ Verdict compare_logits(const RecordedModel& recorded, const Array& made) {
     refuse(fmt::format("logits {}, {} were recorded", to_string(made.view.shape), to_string(expected.shape)),
            recorded.name);
   mine.resize(theirs.size());  // keeps the first copy of the rows
-  return {"logits", largest_difference(mine, theirs), kLogitsOfModel, "the largest difference"};
+  return {"logits", largest_difference(mine, theirs), recorded.logits_tolerance, "the largest difference"};
 }
 
 // Gradients by the names that Hugging Face has for the weights.

@@ -6,9 +6,6 @@
 
 namespace moesh::train {
 
-inline constexpr double kLogitsOfModel =
-    1e-4;  // largest difference of a logit; two ways through one engine differ by a fifth of that
-
 // Compares loss, logits, gradients by the names of the weights, and how many tokens are sent to each expert.
 Findings verify_model(const RecordedModel& recorded, const Subject& subject, backend::Workers& workers);
 

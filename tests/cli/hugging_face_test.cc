@@ -209,6 +209,13 @@ TEST(HuggingFaceVerifySlow, AllRecordedModelsAreFound) {
   }
 }
 
+TEST(HuggingFaceVerify, LogitsMayDifferAsWaysThroughTheLibraryDo) {
+  const Copy copy(kLlama);
+  copy.change("expect.json", "\"noise\": {", "\"noise\": {\n  \"another way\": 0.25,");
+  EXPECT_THAT(outcome("verify " + copy.path() + " --json").out, HasSubstr("\"tolerance\": 1.25"));
+  EXPECT_THAT(outcome("verify " + kLlama + " --json").out, Not(HasSubstr("\"tolerance\": 1.25")));
+}
+
 TEST(HuggingFaceVerify, SaysWhatIsOff) {
   const Outcome off = outcome("verify --json " + kLlama + " rope_max_timescale=500 override_model_config=true");
   EXPECT_EQ(off.code, 1);
