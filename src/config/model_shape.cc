@@ -315,7 +315,7 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
            settings.origin("num_experts_per_tok").where);
   }
   if (shape.block == Block::gpt_oss && moe.strategy == MoeStrategy::capacity) {
-    refuse("gpt_oss has no capacity path (its experts have biases)", settings.origin("capacity_factor").where,
+    refuse("gpt_oss drops no tokens, as in MaxText: it has no capacity path", settings.origin("capacity_factor").where,
            "capacity_factor=-1");
   }
 }

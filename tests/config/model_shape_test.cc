@@ -200,7 +200,7 @@ TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
   EXPECT_EQ(shape_refusal("decoder_block=mixtral num_experts=4 num_experts_per_tok=5"),
             "the command line: num_experts_per_tok is 5, of 4 experts");
   EXPECT_EQ(shape_refusal("model_name=gpt-oss-20b sparse_matmul=false capacity_factor=1.25"),
-            "the command line: gpt_oss has no capacity path (its experts have biases)\n  fix: capacity_factor=-1");
+            "the command line: gpt_oss drops no tokens, as in MaxText: it has no capacity path\n  fix: capacity_factor=-1");
 }
 
 BatchSizes batch_of(const std::string& request, std::int64_t devices) {

@@ -93,7 +93,7 @@ class Preset : public ::testing::TestWithParam<std::string> {
     const config::ModelShape shape = session("model_name=" + GetParam()).shape;
     if (!shape.is_moe()) return {""};
     std::vector<std::string> all = kStrategies;
-    if (shape.block == config::Block::gpt_oss) all.pop_back();  // its experts have biases, which capacity slots do not support
+    if (shape.block == config::Block::gpt_oss) all.pop_back();  // it has no capacity path
     return all;
   }
 };
