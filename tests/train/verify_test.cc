@@ -139,6 +139,20 @@ TEST(VerifyNotices, ALossThatIsOff) {
   EXPECT_EQ(found_off(copy), (Found{{"loss", "step 7"}}));
 }
 
+// The gradient of a key's bias is rounding errors only, as the softmax cancels it; those of values are not.
+TEST(VerifyNotices, AnUpdateThatIsOffButNotOneOfRoundingErrors) {
+  const RunCopy of_key("gpt3"), of_value("gpt3");
+  const auto move = [](const RunCopy& copy, std::size_t element) {
+    copy.change_tensors("expect.safetensors", [&](SafetensorsParts& parts) {
+      parts.floats("step10.decoder.layers.self_attention.qkv_proj.bias")[element] += 0.01f;
+    });
+  };
+  move(of_key, 64);  // of [3, 2, 4, 8]
+  move(of_value, 128);
+  EXPECT_EQ(outcome_of({"verify", of_key.path()}).code, 0);
+  EXPECT_EQ(found_off(of_value), (Found{{"parameters after 10 steps", "decoder/layers/self_attention/qkv_proj/bias"}}));
+}
+
 TEST(VerifyNotices, AnotherBatch) {
   const RunCopy copy("mixtral-sparse");
   copy.change_tensors("batch.safetensors", [](SafetensorsParts& parts) {
