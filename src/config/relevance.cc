@@ -28,6 +28,9 @@ bool is_sparse(S s) { return strategy_of(s) == MoeStrategy::sparse; }
 bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
 bool weights_dense_results(S s) { return strategy_of(s) == MoeStrategy::dense && model_shape(s).moe.weights_results(); }
 bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type") == "mla"; }
+bool is_stretched_latent(S s) {
+  return is_latent(s) && s.integer("max_position_embeddings") > s.integer("original_max_position_embeddings");
+}
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
 
@@ -173,15 +176,16 @@ constexpr std::string_view kOfReadAttention[] = {"out_proj"};
 constexpr std::string_view kOfNamedRemat[] = {"decoder_layer_input"};
 
 constexpr std::string_view kOfKnownAttention[] = {"attention_type"};
-constexpr std::string_view kOfLatent[] = {"q_lora_rank",      "kv_lora_rank", "qk_nope_head_dim",
-                                          "qk_rope_head_dim", "v_head_dim",   "mla_norm_epsilon", "query_wa_proj",
-                                          "kv_wa_proj",       "mla_q",        "mla_kv"};
+constexpr std::string_view kOfLatent[] = {"q_lora_rank", "kv_lora_rank",     "qk_nope_head_dim",       "qk_rope_head_dim",
+                                          "v_head_dim",  "mla_norm_epsilon", "query_wa_proj",          "kv_wa_proj",
+                                          "mla_q",       "mla_kv",           "max_position_embeddings"};
 constexpr std::string_view kOfLatentQuery[] = {"query_wa_proj"};
 constexpr std::string_view kOfHeads[] = {"head_dim", "base_num_kv_heads", "partial_rotary_factor"};
-constexpr std::string_view kOfStretchedLatent[] = {"max_position_embeddings", "mscale"};
-constexpr std::string_view kOfYarn[] = {"rope_factor",           "beta_fast",     "beta_slow",
-                                        "rope_interleave",       "rope_truncate", "original_max_position_embeddings",
-                                        "rope_attention_scaling", "rope_attention_factor"};
+constexpr std::string_view kOfStretchedLatent[] = {"mscale"};
+constexpr std::string_view kOfStretching[] = {"rope_factor"};
+constexpr std::string_view kOfOldLength[] = {"original_max_position_embeddings"};
+constexpr std::string_view kOfYarn[] = {
+    "beta_fast", "beta_slow", "rope_interleave", "rope_truncate", "rope_attention_scaling", "rope_attention_factor"};
 constexpr std::string_view kOfLlama3[] = {"rope_use_scale", "llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor",
                                           "llama3_original_positions"};
 constexpr std::string_view kOfPlainRope[] = {"rope_linear_scaling_factor"};
@@ -299,10 +303,13 @@ constexpr Need kNeeds[] = {
     {"global, or mla of decoder_block=deepseek", [](S s) { return s.text("attention_type") == "global" || is_latent(s); },
      kOfKnownAttention},
     {"attention_type=mla of decoder_block=deepseek", is_latent, kOfLatent},
+    {"attention_type=mla and max_position_embeddings above original_max_position_embeddings", is_stretched_latent, kOfStretchedLatent},
     {"q_lora_rank", [](S s) { return s.integer("q_lora_rank") > 0; }, kOfLatentQuery},
     {"attention that is not mla", [](S s) { return !is_latent(s); }, kOfHeads},
-    {"rope_type=yarn and attention_type=mla of decoder_block=deepseek", [](S s) { return turns_as_yarn(s) && is_latent(s); },
-     kOfStretchedLatent},
+    {"rope_type=yarn, or attention_type=mla and max_position_embeddings above original_max_position_embeddings",
+     [](S s) { return turns_as_yarn(s) || is_stretched_latent(s); }, kOfStretching},
+    {"rope_type=yarn, or attention_type=mla and at least max_position_embeddings",
+     [](S s) { return turns_as_yarn(s) || (is_latent(s) && !is_stretched_latent(s)); }, kOfOldLength},
     {"rope_type=yarn", turns_as_yarn, kOfYarn},
     {"rope_type=llama3.1", uses_llama3_rope, kOfLlama3},
     {"rope_use_scale=true", [](S s) { return s.boolean("rope_use_scale"); }, kOfStretchedLow},
