@@ -218,15 +218,15 @@ class Model {
       give("llama3_rope_factor", flags_.real("rope-scaling-factor").value_or(8));
     }
     give("rope_linear_scaling_factor", flags_.integer("rotary-seq-len-interpolation-factor", 1));
-    if (positions_ == "yarn") give_yarn();
+    const bool stretches = positions_ == "yarn" && flags_.real("rotary-scaling-factor").value_or(1) > 1;
+    if (stretches) give_yarn();
+    if (is_latent_ && !stretches) give("mscale", 0.0);  // scores are not scaled up for longer positions
   }
 
   void give_yarn() {
-    const double factor = flags_.real("rotary-scaling-factor").value_or(1);
     const auto scale = flags_.real("mscale"), scale_of_scores = flags_.real("mscale-all-dim");
-    if (factor <= 1) return;
     give("rope_type", "yarn");
-    give("rope_factor", factor);
+    give("rope_factor", flags_.real("rotary-scaling-factor"));
     if (is_latent_ && scale) give("mscale", scale_of_scores.value_or(*scale));
     give("beta_fast", flags_.real("yarn-beta-fast"));
     give("beta_slow", flags_.real("yarn-beta-slow"));
