@@ -140,12 +140,14 @@ Updated update(const Trained& trained, const Slot& slot, const UpdateNumbers& nu
                         : adam(slot, numbers.of_gradients, adam_of(settings, slot, true));
 }
 
+// Large tensors come first: they are sharded, so what is added up stays a partial sum until a small one comes that is not.
 Tensor sum_of_squares(const std::vector<Tensor>& tensors) {
+  std::vector<std::pair<std::int64_t, Tensor>> squares;
+  for (const Tensor& tensor : tensors)
+    squares.emplace_back(elements(tensor.shape()), tensor.builder->add_one(Op::sum_squares, "squares", {tensor}, {}, {}, DType::float32));
+  std::stable_sort(squares.begin(), squares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   Tensor sum;
-  for (const Tensor& tensor : tensors) {
-    const Tensor own = tensor.builder->add_one(Op::sum_squares, "squares", {tensor}, {}, {}, DType::float32);
-    sum = sum ? graph::add(sum, own) : own;
-  }
+  for (const auto& [size, own] : squares) sum = sum ? graph::add(sum, own) : own;
   return sum;
 }
 
