@@ -274,8 +274,8 @@ TEST(FindTopology, NamesTheNearestKinds) {
   const std::string kinds = "a100, b200, b300, cpu, gb200, gb300, h100, h200, mi300x, mi325x, mi355x, tpu7x, v4, v5e, v5p, v6e";
   EXPECT_EQ(name_refusal("V5P-128"), "compile_topology: hardware 'V5P-128' is unknown, KIND-SIZE with one of " + kinds +
                                          " or PATH.yml:SIZE was expected\n  fix: did you mean v5p-128?");
-  EXPECT_EQ(name_refusal("mi300-16"), "compile_topology: hardware 'mi300-16' is unknown, KIND-SIZE with one of " +
-                                          kinds + " or PATH.yml:SIZE was expected\n  fix: did you mean mi300x-16?");
+  EXPECT_EQ(name_refusal("mi300-16"), "compile_topology: hardware 'mi300-16' is unknown, KIND-SIZE with one of " + kinds +
+                                          " or PATH.yml:SIZE was expected\n  fix: did you mean mi300x-16 or b300-16 or gb300-16?");
   EXPECT_EQ(name_refusal("quantum-8"), "compile_topology: hardware 'quantum-8' is unknown, KIND-SIZE with one of " +
                                            kinds + " or PATH.yml:SIZE was expected");
   EXPECT_EQ(name_refusal("v5-128"), "compile_topology: hardware 'v5-128' is unknown, KIND-SIZE with one of " + kinds +
