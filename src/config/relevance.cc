@@ -138,6 +138,9 @@ constexpr std::string_view kOfGates[] = {"mlp_activations"};
 constexpr std::string_view kOfOwnNormalization[] = {"norm_topk_prob"};
 constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
                                            "mlp_bias",
+                                           "shard_exp_on_fsdp",
+                                           "fsdp_shard_on_exp",
+                                           "use_2d_fsdp_sharding",
                                            "base_moe_mlp_dim",
                                            "dense_init_scale",
                                            "routed_score_func",

@@ -54,14 +54,10 @@ constexpr Key kEarlierKernels[] = {
 };
 
 constexpr Key kEarlier[] = {
-    {"moe_mlpwi", choice, "remat", "remat|device|offload", accepted,
-     "what moe_mlpwi_0 and moe_mlpwi_1 were together; results are equal"},
-    {"model_fsdp_ag_once", boolean, "false", "", accepted,
-     "gathers weights once for all microbatches; results are equal"},
-    {"use_pipeline_weight_prefetching", boolean, "false", "", accepted,
-     "gathers a stage's weights ahead of their use; results are equal"},
-    {"quantization_calibration_method", text, "absmax", "", accepted,
-     "setting of quantization, which moesh does not do"},
+    {"moe_mlpwi", choice, "remat", "remat|device|offload", accepted, "what moe_mlpwi_0 and moe_mlpwi_1 were together; results are equal"},
+    {"model_fsdp_ag_once", boolean, "false", "", accepted, "gathers weights once for all microbatches; results are equal"},
+    {"use_pipeline_weight_prefetching", boolean, "false", "", accepted, "gathers a stage's weights ahead of their use; results are equal"},
+    {"quantization_calibration_method", text, "absmax", "", accepted, "setting of quantization, which moesh does not do"},
     {"collect_stack_trace", boolean, "false", "", accepted, kHelpStackTrace},
     {"stack_trace_to_cloud", boolean, "false", "", accepted, kHelpStackTrace},
     {"stack_trace_interval_seconds", integer, "600", "", accepted, kHelpStackTrace},
@@ -74,7 +70,8 @@ constexpr Key kEarlier[] = {
     {"index_n_heads", integer, "64", "", accepted, kHelpIndexer},
     {"index_head_dim", integer, "128", "", accepted, kHelpIndexer},
     {"index_topk", integer, "2048", "", accepted, kHelpIndexer},
-    {"fsdp_shard_on_exp", boolean, "false", "", refused, "custom_mesh_and_rule=shard-exp-on-fsdp says it now"},
+    {"output_dir", text, "", "", accepted, "of a launcher; base_output_directory says where a run writes"},
+    {"fsdp_shard_on_exp", boolean, "false", "", used, "the name that shard_exp_on_fsdp had"},
     {"ici_tensor_transpose_parallelism", integer, "1", kAxisSize, refused, kHelpTransposedTensor},
     {"dcn_tensor_transpose_parallelism", integer, "1", kAxisSize, refused, kHelpTransposedTensor},
 };

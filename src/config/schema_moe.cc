@@ -61,8 +61,7 @@ constexpr Key kRouting[] = {
 };
 
 constexpr Key kDispatch[] = {
-    {"sparse_matmul", boolean, "true", "", used,
-     "computes each expert on its own tokens only; false for dense or capacity-bound experts"},
+    {"sparse_matmul", boolean, "true", "", used, "computes each expert on its own tokens only; false for dense or capacity-bound experts"},
     {"capacity_factor", real, "-1.0", "-1..1000000", used,
      "with sparse_matmul=false, room per expert relative to even load, rest dropped; -1 for no limit"},
     {"use_ring_of_experts", boolean, "false", "", used,
@@ -77,8 +76,10 @@ constexpr Key kDispatch[] = {
      "capacity path: takes the expert axis off the batch, so that tokens go to experts, not weights to tokens"},
     {"use_ragged_sort", boolean, "false", "", used,
      "permutes only the rows routed here, as is always done; lets rings of experts heed ragged_buffer_factor"},
-    {"shard_exp_on_fsdp", boolean, "false", "", used, "deprecated: custom_mesh_and_rule=shard-exp-on-fsdp says it now"},
-    {"use_2d_fsdp_sharding", boolean, "false", "", used, "deprecated: custom_mesh_and_rule=2d-fsdp says it now"},
+    {"shard_exp_on_fsdp", boolean, "false", "", used,
+     "lays the expert dim of experts' kernels as embed_moe is laid, and their embedding nowhere"},
+    {"use_2d_fsdp_sharding", boolean, "false", "", used,
+     "lays the first two dims of experts' kernels as embed_moe and mlp_moe are laid, and the last nowhere"},
     {"expert_shard_attention_option", choice, "", "|fsdp|context|tp", used,
      "deprecated: tp is custom_mesh_and_rule=ep-tp now, context is ep-as-cp, fsdp the default rules"},
     {"moe_fsdp_use_two_stage_all_gather", boolean, "false", "", accepted, kHelpTwoStageGather},

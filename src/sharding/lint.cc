@@ -28,9 +28,8 @@ Keys moved(const mesh::Mesh& mesh, AxisIndex from, std::int64_t ici, AxisIndex t
 namespace {
 
 bool has_experts(const Layout& layout) {
-  return std::any_of(layout.parameters.begin(), layout.parameters.end(), [](const LaidTensor& tensor) {
-    return std::find(tensor.labels().begin(), tensor.labels().end(), labels::exp) != tensor.labels().end();
-  });
+  return std::any_of(layout.parameters.begin(), layout.parameters.end(),
+                     [](const LaidTensor& tensor) { return tensor.role == Role::expert_kernel; });
 }
 
 }  // namespace

@@ -205,17 +205,5 @@ TEST(Replaced, AnswersTheAttentionOptionUnderEveryRuleSet) {
   }
 }
 
-TEST(Replaced, AnswersFlagsByNamingTheirRuleSet) {
-  EXPECT_EQ(refusal("shard_exp_on_fsdp=true"),
-            "the command line: shard_exp_on_fsdp=true is deprecated, and the default rules are in force\n"
-            "  fix: use custom_mesh_and_rule=shard-exp-on-fsdp instead");
-  EXPECT_THAT(loaded("shard_exp_on_fsdp=true custom_mesh_and_rule=shard-exp-on-fsdp").notices,
-              Contains("shard_exp_on_fsdp=true is deprecated: custom_mesh_and_rule=shard-exp-on-fsdp already says it"));
-  EXPECT_THAT(refusal("use_2d_fsdp_sharding=true"), HasSubstr("use custom_mesh_and_rule=2d-fsdp instead"));
-  EXPECT_THAT(loaded("use_2d_fsdp_sharding=true custom_mesh_and_rule=2d-fsdp").notices,
-              Contains(HasSubstr("already says it")));
-  EXPECT_THAT(loaded("shard_exp_on_fsdp=false use_2d_fsdp_sharding=false").notices, IsEmpty());
-}
-
 }  // namespace
 }  // namespace moesh::config

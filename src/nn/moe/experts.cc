@@ -5,15 +5,31 @@
 #include "sharding/labels.h"
 
 namespace moesh::nn {
+namespace {
+
+// The labels of the experts' kernels. Two flags lay the expert dim where the embedding lies otherwise.
+struct KernelLabels {
+  Labels in{labels::exp, labels::embed_moe, labels::mlp_moe}, out{labels::exp, labels::mlp_moe, labels::embed_moe};
+};
+
+KernelLabels kernel_labels(const config::Settings& settings) {
+  if (settings.boolean("shard_exp_on_fsdp") || settings.boolean("fsdp_shard_on_exp"))
+    return {{labels::embed_moe, labels::none, labels::mlp_moe}, {labels::embed_moe, labels::mlp_moe, labels::none}};
+  if (settings.boolean("use_2d_fsdp_sharding"))
+    return {{labels::embed_moe, labels::mlp_moe, labels::none}, {labels::embed_moe, labels::mlp_moe, labels::none}};
+  return {};
+}
+
+}  // namespace
 
 Experts experts(Builder& builder, const Context& context) {
   const std::int64_t count = context.model.moe.experts;
   const std::int64_t width = context.model.moe.mlp_dim;
   const std::int64_t emb = context.model.moe.input_dim;
+  const KernelLabels of = kernel_labels(context.settings);
   // The expert dim counts as an input dim at initialisation.
   const auto in_kernel = [&](const char* name) {
-    return parameter(builder, context, name, {count, emb, width},
-                     {{labels::exp, labels::embed_moe, labels::mlp_moe}, moe_fan_in(context, count * width), Role::expert_kernel});
+    return parameter(builder, context, name, {count, emb, width}, {of.in, moe_fan_in(context, count * width), Role::expert_kernel});
   };
   const auto bias = [&](const char* name, std::int64_t size, const char* label) {
     return parameter(builder, context, name, {count, size}, {{labels::exp, label}, zeros(), Role::expert_bias});
@@ -21,8 +37,7 @@ Experts experts(Builder& builder, const Context& context) {
   Experts e;
   e.wi_0 = in_kernel("wi_0");
   e.wi_1 = in_kernel("wi_1");
-  e.wo = parameter(builder, context, "wo", {count, width, emb},
-                   {{labels::exp, labels::mlp_moe, labels::embed_moe}, moe_fan_in(context, count * emb), Role::expert_kernel});
+  e.wo = parameter(builder, context, "wo", {count, width, emb}, {of.out, moe_fan_in(context, count * emb), Role::expert_kernel});
   if (!context.model.moe.bias) return e;
   e.wi_0_bias = bias("wi_0_bias", width, labels::activation_mlp);
   e.wi_1_bias = bias("wi_1_bias", width, labels::activation_mlp);
