@@ -254,11 +254,26 @@ void assign_all(Settings& settings, const Assignments& all) {
   }
 }
 
+// How the names of MaxText's models begin that have something which moesh lacks.
+constexpr std::pair<std::string_view, std::string_view> kLacking[] = {{"deepseek3.2", "an indexer that picks the keys a query sees"},
+                                                                      {"deepseek-custom", "an indexer and hyper-connections"},
+                                                                      {"deepseek4", "compressed attention"},
+                                                                      {"deepseek3-671b-batchsplit", "a schedule that splits the batch"},
+                                                                      {"gemma4-e", "embeddings of each layer"},
+                                                                      {"qwen3-next", "linear attention"},
+                                                                      {"qwen3.5", "linear attention"},
+                                                                      {"qwen3-omni", "images and sound"},
+                                                                      {"qwen3-vl", "images"}};
+
 std::string model_file(std::string name, const std::string& where) {
   // Instruction-tuned variants have their base model's architecture.
   if (const std::size_t suffix = name.find("-Instruct"); suffix != std::string::npos) name.erase(suffix, 9);
   const std::string path = "models/" + name + ".yml";
   if (find_builtin(path) != nullptr) return path;
+  for (const auto& [beginning, what] : kLacking) {
+    if (name.starts_with(beginning))
+      refuse(fmt::format("model '{}' has {}, which moesh lacks", shorten(name, 80), what), where, "`moesh help models` lists those it has");
+  }
   const std::vector<std::string> close = nearest(name, builtin_names("models"));
   refuse(fmt::format("unknown model '{}'", shorten(name, 80)), where,
          (close.empty() ? "" : "did you mean " + join(close, ", ") + "? ") + "`moesh help models` lists them; " +
