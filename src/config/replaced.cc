@@ -1,4 +1,5 @@
-// An option that rule sets replaced: a notice if the rules in force already do the same, otherwise an error that names the right ones.
+// Options that something else stands for here. One that rule sets replaced: a notice if the rules in force already do the same, otherwise
+// an error that names the right ones. A kernel of another engine: a notice that the same is computed by one of moesh's.
 #include <array>
 #include <string_view>
 
@@ -37,6 +38,8 @@ void answer_replaced_options(const Settings& settings, std::vector<std::string>&
            settings.origin(kKey).where,
            rule_set.empty() ? "leave both options out: the default rules say it" : "use " + spelled(rule_set) + " instead");
   }
+  if (const std::string& attention = settings.text("attention"); attention.starts_with("cudnn_flash"))
+    notices.push_back(fmt::format("attention={} is computed as attention=flash: kernels are moesh's own", attention));
 }
 
 }  // namespace moesh::config

@@ -205,5 +205,11 @@ TEST(Replaced, AnswersTheAttentionOptionUnderEveryRuleSet) {
   }
 }
 
+TEST(Replaced, SaysThatAKernelOfAnotherEngineIsOneOfItsOwn) {
+  EXPECT_THAT(loaded("attention=cudnn_flash_te").notices,
+              Contains("attention=cudnn_flash_te is computed as attention=flash: kernels are moesh's own"));
+  EXPECT_THAT(loaded("attention=flash").notices, IsEmpty());
+}
+
 }  // namespace
 }  // namespace moesh::config

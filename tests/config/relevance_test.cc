@@ -127,6 +127,8 @@ const std::set<std::string_view> kTopicsOfModels{
 // Changes without an effect that need no notice, and the reason.
 const std::map<std::string, std::string> kQuiet{
     {"attention=flash", "what autoselected chooses"},
+    {"attention=cudnn_flash_te", "flash by another name, which a notice of its own says"},
+    {"attention=cudnn_flash_jax", "flash by another name, which a notice of its own says"},
     {"decoder_block=mistral", "llama2 by another name"},
     {"decoder_block=qwen2", "llama2 by another name: its biases are a key of their own"},
     {"decoder_block=llama2", "mistral by another name"},
