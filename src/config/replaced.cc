@@ -1,5 +1,6 @@
 // Options that something else stands for here. One that rule sets replaced: a notice if the rules in force already do the same, otherwise
-// an error that names the right ones. A kernel of another engine: a notice that the same is computed by one of moesh's.
+// an error that names the right ones. A value by an older name: a notice. A kernel of another engine: a notice that one of moesh's computes
+// the same.
 #include <array>
 #include <string_view>
 
@@ -38,6 +39,8 @@ void answer_replaced_options(const Settings& settings, std::vector<std::string>&
            settings.origin(kKey).where,
            rule_set.empty() ? "leave both options out: the default rules say it" : "use " + spelled(rule_set) + " instead");
   }
+  if (settings.text("remat_policy") == "minimal_flash")
+    notices.emplace_back("remat_policy=minimal_flash is deprecated: it is minimal_with_context by an older name");
   if (const std::string& attention = settings.text("attention"); attention.starts_with("cudnn_flash"))
     notices.push_back(fmt::format("attention={} is computed as attention=flash: kernels are moesh's own", attention));
 }

@@ -21,7 +21,7 @@ std::set<std::string> kept_names(const config::Settings& settings) {
   if (policy == "save_dot_except_mlpwi") return and_also(attention, {"mlpwo"});
   const std::set<std::string> dots = and_also(attention, {"mlpwi", "mlpwi_0", "mlpwi_1", "mlpwo"});
   if (policy == "minimal" || policy == "minimal_offloaded") return dots;
-  if (policy == "minimal_with_context") return and_also(dots, {"context"});
+  if (policy == "minimal_with_context" || policy == "minimal_flash") return and_also(dots, {"context"});
   std::set<std::string> chosen;
   for (const std::string_view name : config::kSavedValues) {
     if (settings.text(name) != "remat") chosen.emplace(name);

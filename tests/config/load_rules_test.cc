@@ -205,6 +205,11 @@ TEST(Replaced, AnswersTheAttentionOptionUnderEveryRuleSet) {
   }
 }
 
+TEST(Replaced, SaysWhatAnOlderNameStandsFor) {
+  EXPECT_THAT(loaded("remat_policy=minimal_flash").notices,
+              Contains("remat_policy=minimal_flash is deprecated: it is minimal_with_context by an older name"));
+}
+
 TEST(Replaced, SaysThatAKernelOfAnotherEngineIsOneOfItsOwn) {
   EXPECT_THAT(loaded("attention=cudnn_flash_te").notices,
               Contains("attention=cudnn_flash_te is computed as attention=flash: kernels are moesh's own"));
