@@ -40,7 +40,7 @@ void answer_replaced_options(const Settings& settings, std::vector<std::string>&
            rule_set.empty() ? "leave both options out: the default rules say it" : "use " + spelled(rule_set) + " instead");
   }
   if (settings.text("remat_policy") == "minimal_flash")
-    notices.emplace_back("remat_policy=minimal_flash is deprecated: it is minimal_with_context by an older name");
+    notices.emplace_back("remat_policy=minimal_flash is an older name of minimal_with_context");
   if (const std::string& attention = settings.text("attention"); attention.starts_with("cudnn_flash"))
     notices.push_back(fmt::format("attention={} is computed as attention=flash: kernels are moesh's own", attention));
 }

@@ -207,7 +207,7 @@ TEST(Replaced, AnswersTheAttentionOptionUnderEveryRuleSet) {
 
 TEST(Replaced, SaysWhatAnOlderNameStandsFor) {
   EXPECT_THAT(loaded("remat_policy=minimal_flash").notices,
-              Contains("remat_policy=minimal_flash is deprecated: it is minimal_with_context by an older name"));
+              Contains("remat_policy=minimal_flash is an older name of minimal_with_context"));
 }
 
 TEST(Replaced, SaysThatAKernelOfAnotherEngineIsOneOfItsOwn) {
