@@ -373,7 +373,9 @@ void read_gpt_oss(Reader& reader) {
   reader.give("routed_bias", true);
   reader.give("base_moe_mlp_dim", reader.integer("intermediate_size"));
   if (reader.real("swiglu_alpha", 1.702) != 1.702) reader.refuse_key("swiglu_alpha", "1.702");
-  reader.give("mlp_activations_limit", reader.real("swiglu_limit", 7));
+  const double limit = reader.real("swiglu_limit", 7);
+  if (limit <= 0) reader.refuse_key("swiglu_limit", "a number above 0");
+  reader.give("mlp_activations_limit", limit);
   std::vector<std::string> words = all_layers(reader, "sliding");
   set_every(words, 2, "full");
   reader.give("sliding_window_size", reader.integer("sliding_window", 128));

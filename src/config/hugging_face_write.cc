@@ -238,7 +238,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["num_experts_per_tok"] = moe.experts_per_token;
   if (shape.block == Block::deepseek) return add_deepseek(s, shape, json);
   json[is_qwen(shape) ? "num_experts" : "num_local_experts"] = moe.experts;
-  if (shape.block == Block::gpt_oss) json["swiglu_limit"] = s.real("mlp_activations_limit");
+  if (shape.block == Block::gpt_oss && moe.limit > 0) json["swiglu_limit"] = moe.limit;
   if (!is_qwen(shape)) return;
   if (shape.block == Block::qwen2_moe) json["shared_expert_intermediate_size"] = moe.shared_dim;
   json["moe_intermediate_size"] = moe.mlp_dim;

@@ -99,7 +99,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   const bool may_share = shape.block == Block::deepseek || shape.block == Block::qwen2_moe || shape.block == Block::llama4 ||
                          shape.block == Block::gemma4;
   facts["shared_experts"] = std::to_string(may_share ? moe.shared_dim : 0);
-  if (shape.block == Block::gpt_oss) facts["mlp_activations_limit"] = number(s.real("mlp_activations_limit"));
+  facts["mlp_activations_limit"] = number(moe.limit > 0 ? moe.limit : -1);
   if (shape.block != Block::deepseek) return;
   facts["routed_scaling_factor"] = number(s.real("routed_scaling_factor"));
   // With a single group, all experts may be chosen.

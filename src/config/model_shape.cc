@@ -134,6 +134,7 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   shape.shared_dim = shape.shared_experts * (shared_dim > 0 ? shared_dim * scales.mlp : own_shared_dim);
   shape.routed_bias = settings.boolean("routed_bias");
   shape.bias = settings.boolean("mlp_bias");
+  if (clamps_experts(settings)) shape.limit = std::max(0.0, settings.real("mlp_activations_limit"));
   shape.strategy = strategy_of(settings);
   shape.ring = settings.boolean("use_ring_of_experts");
   shape.buffer_factor = settings.real("ragged_buffer_factor");
@@ -349,6 +350,11 @@ std::string known_name(const Settings& settings) {
 bool routes_by_groups(const Settings& settings) {
   if (settings.text("decoder_block") != "deepseek") return false;
   return !settings.text("routing_group_score").empty() || known_name(settings).starts_with("deepseek3");
+}
+
+bool clamps_experts(const Settings& settings) {
+  const std::string& block = settings.text("decoder_block");
+  return block == "gpt_oss" || (block == "deepseek" && settings.integer("num_experts") > 1);
 }
 
 MoeStrategy strategy_of(const Settings& settings) {

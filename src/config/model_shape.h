@@ -89,6 +89,7 @@ struct MoeShape {
   std::int64_t shared_dim = 0;      // width of all shared experts together
   bool routed_bias = false;
   bool bias = false;  // the experts' MLPs have biases
+  double limit = 0;   // what enters the experts' activations is clamped to this size; 0: it is not
   MoeStrategy strategy = MoeStrategy::sparse;
   bool ring = false;               // sparse: gathers tokens rather than exchanging them
   double buffer_factor = -1;       // sparse: room for rows on a device, relative to even load; -1: room for all
@@ -159,6 +160,9 @@ std::string known_name(const Settings& settings);
 
 // Whether routing picks groups of experts first, with a bias that affects only the choice. MaxText knows such models by their names.
 bool routes_by_groups(const Settings& settings);
+
+// Whether mlp_activations_limit has a meaning: MaxText heeds it for experts of these two families.
+bool clamps_experts(const Settings& settings);
 
 // The values of a layer for which remat_policy=custom has a key of the same name.
 inline constexpr std::string_view kSavedValues[] = {

@@ -133,7 +133,7 @@ constexpr std::string_view kOfStretchedLow[] = {"llama3_rope_factor", "llama3_lo
                                                 "llama3_original_positions"};
 constexpr std::string_view kOfDeepseek3[] = {"n_routing_groups", "topk_routing_group"};
 constexpr std::string_view kOfGroups[] = {"topk_routing_group"};
-constexpr std::string_view kOfGptOss[] = {"mlp_activations_limit"};
+constexpr std::string_view kOfClampedExperts[] = {"mlp_activations_limit"};
 constexpr std::string_view kOfGates[] = {"mlp_activations"};
 constexpr std::string_view kOfOwnNormalization[] = {"norm_topk_prob"};
 constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
@@ -284,7 +284,7 @@ constexpr Need kNeeds[] = {
     {"mlp_activations of several functions without fused_mlp", [](S s) { return !has_one_projection(s); }, kOfGatedMlp},
     {"models named deepseek3..., or routing_group_score", [](S s) { return has_experts(s) && routes_by_groups(s); }, kOfDeepseek3},
     {"n_routing_groups", [](S s) { return s.integer("n_routing_groups") > 0; }, kOfGroups},
-    {"decoder_block=gpt_oss", [](S s) { return is_block(s, "gpt_oss"); }, kOfGptOss},
+    {"decoder_block=gpt_oss, or deepseek with experts", clamps_experts, kOfClampedExperts},
     {"another decoder_block than gpt_oss", [](S s) { return !is_block(s, "gpt_oss"); }, kOfGates},
     {"num_experts above 1", has_experts, kOfExperts},
     {"another decoder_block than deepseek", [](S s) { return !is_block(s, "deepseek"); }, kOfOwnNormalization},

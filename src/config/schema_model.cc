@@ -26,7 +26,7 @@ constexpr Key kModel[] = {
     {"param_scan_axis", integer, "1", "0..8", refused, "place of the layer dim in a stacked parameter; always 1 here"},
     {"mlp_activations", texts, "[silu, linear]", "", used,
      "activations of the MLP's input projections, whose product is taken, e.g. [silu, linear], or [gelu] alone"},
-    {"mlp_activations_limit", real, "-1.0", "-1..1000000", used, "clamps the MLP's activations to this size; -1 for none"},
+    {"mlp_activations_limit", real, "-1.0", "-1..1000000", used, "clamps what enters the experts' activations to this size; -1 for none"},
     {"mlp_bias", boolean, "false", "", used, "adds a bias to the projections of MLPs and experts"},
     {"normalization_layer_epsilon", real, "1e-05", kFraction, used, "small number added under the root of a norm"},
     {"layer_norm_epsilon", real, "1e-06", kFraction, used,

@@ -194,6 +194,7 @@ const std::vector<Effect> kEffects{
     {"scan_layers=false", kLlama},
     {"mlp_activations=[gelu,linear]", kLlama},
     {"mlp_activations_limit=0.01", kGptOss},
+    {"mlp_activations_limit=0.01", kDeepseek},
     {"mlp_bias=false", kGptOss},
     {"normalization_layer_epsilon=0.1", kLlama},
     {"dense_init_scale=2", kSparse},

@@ -46,13 +46,14 @@ Experts experts(Builder& builder, const Context& context) {
 }
 
 Tensor expert_gate(const Context& context, Tensor a, Tensor b) {
-  if (context.model.block != config::Block::gpt_oss) return gate(context, a, b);
-  // gpt-oss clamps the gate from above and the other half on both sides: (b + 1) * a * sigmoid(1.702 a).
-  const double limit = context.settings.real("mlp_activations_limit");
+  // The gate is clamped from above, the other half on both sides.
+  const double limit = context.model.moe.limit;
   if (limit > 0) {
     a = unary(graph::Unary::clamp, a, -1e30, limit);
     b = unary(graph::Unary::clamp, b, -limit, limit);
   }
+  if (context.model.block != config::Block::gpt_oss) return gate(context, a, b);
+  // gpt-oss: (b + 1) * a * sigmoid(1.702 a).
   const Tensor swish = multiply(a, unary(graph::Unary::sigmoid, scale(a, 1.702)));
   return multiply(swish, unary(graph::Unary::offset, b, 1));
 }
