@@ -15,35 +15,47 @@ namespace {
 
 using Reader = HuggingFaceReader;
 
-void read_norms_of_layers(Reader& reader) { reader.give("layer_norm_epsilon", reader.real("rms_norm_eps", 1e-6)); }
-
-void read_logits_cap(Reader& reader) {
-  const double cap = reader.real("final_logit_softcapping", 0);
-  for (const char* key : {"final_logits_soft_cap", "untied_logits_soft_cap"}) reader.give(key, cap);
-}
-
 // What all Gemmas have in common.
 void read_gemmas(Reader& reader) {
   read_sizes(reader);
-  read_norms_of_layers(reader);
-  reader.give("norm_scales_above_one", true);
+  reader.give("layer_norm_epsilon", reader.real("rms_norm_eps", 1e-6));
   reader.give("scale_embeddings", true);
   reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", true));
   reader.give("head_dim", reader.integer("head_dim", 256));
   reader.give("attention_bias", reader.boolean("attention_bias", false));
-  reader.expect_off("use_bidirectional_attention");
   reader.ignore({"cache_implementation"});
 }
 
-// Gemma 2 and 3: queries are scaled by a number that the file gives.
-void read_gemma(Reader& reader) {
+// Gemma 1 to 3.
+void read_gemmas_before_4(Reader& reader) {
   read_gemmas(reader);
-  reader.give("attention_score_scale", 1 / std::sqrt(reader.real("query_pre_attn_scalar", 256)));
+  reader.give("norm_scales_above_one", true);
+  reader.expect_off("use_bidirectional_attention");
+}
+
+// Gemma 2 to 4.
+void read_outer_norms_and_cap(Reader& reader) {
   reader.give("use_post_attn_norm", true);
   reader.give("use_post_ffw_norm", true);
   read_activation(reader, "hidden_activation");
-  read_logits_cap(reader);
+  const double cap = reader.real("final_logit_softcapping", 0);
+  for (const char* key : {"final_logits_soft_cap", "untied_logits_soft_cap"}) reader.give(key, cap);
   reader.ignore({"hidden_act"});
+}
+
+// Gemma 2 and 3: queries are scaled by a number that the file gives.
+void read_gemmas_2_and_3(Reader& reader) {
+  read_gemmas_before_4(reader);
+  reader.give("attention_score_scale", 1 / std::sqrt(reader.real("query_pre_attn_scalar", 256)));
+  read_outer_norms_and_cap(reader);
+}
+
+// Gemma 2 and 3: all layers but each n-th have a window.
+void read_windows(Reader& reader, std::int64_t n) {
+  std::vector<std::string> words = all_layers(reader, "sliding");
+  set_every(words, n, "full");
+  reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
+  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
 }
 
 // The last layer has full attention, whatever the file says.
@@ -100,7 +112,7 @@ void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
 // Its activation is GELU in the tanh form, though older files say "gelu"; the newer key hidden_activation is ignored.
 void read_gemma1(Reader& reader) {
   reader.give("decoder_block", "gemma");
-  read_gemmas(reader);
+  read_gemmas_before_4(reader);
   reader.give("attention_score_scale", 1 / std::sqrt(static_cast<double>(reader.integer("head_dim", 256))));
   const std::string activation = reader.text("hidden_act", "gelu_pytorch_tanh");
   if (activation != "gelu" && activation != "gelu_pytorch_tanh" && activation != "gelu_new")
@@ -112,42 +124,28 @@ void read_gemma1(Reader& reader) {
 
 void read_gemma2(Reader& reader) {
   reader.give("decoder_block", "gemma2");
-  read_gemma(reader);
+  read_gemmas_2_and_3(reader);
   read_rope(reader, 10000, false);
   reader.give("attn_logits_soft_cap", reader.real("attn_logit_softcapping", 0));
-  std::vector<std::string> words = all_layers(reader, "sliding");
-  set_every(words, 2, "full");
-  reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
-  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
+  read_windows(reader, 2);
 }
 
 void read_gemma3(Reader& reader) {
   reader.give("decoder_block", "gemma3");
-  read_gemma(reader);
+  read_gemmas_2_and_3(reader);
   read_rope_by_kind(reader, 1e6, 10000.0);
   const std::int64_t pattern = reader.integer("sliding_window_pattern", reader.integer("_sliding_window_pattern", 6));
   if (pattern < 1) reader.refuse_key("sliding_window_pattern", "at least 1");
-  std::vector<std::string> words = all_layers(reader, "sliding");
-  set_every(words, pattern, "full");
-  reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
-  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
+  read_windows(reader, pattern);
   reader.ignore({"attn_logit_softcapping"});
 }
 
 void read_gemma4(Reader& reader) {
   reader.give("decoder_block", "gemma4");
-  read_sizes(reader);
-  read_norms_of_layers(reader);
-  reader.give("scale_embeddings", true);
-  reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", true));
-  reader.give("head_dim", reader.integer("head_dim", 256));
-  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  read_gemmas(reader);
   reader.give("attention_score_scale", 1.0);
   reader.give("v_norm_with_scale", false);
-  reader.give("use_post_attn_norm", true);
-  reader.give("use_post_ffw_norm", true);
-  read_activation(reader, "hidden_activation");
-  read_logits_cap(reader);
+  read_outer_norms_and_cap(reader);
   const Json* sees_both_ways = reader.find("use_bidirectional_attention");
   if (sees_both_ways != nullptr && *sees_both_ways != "vision") reader.refuse_key("use_bidirectional_attention", "null, or \"vision\"");
   if (reader.find("hidden_size_per_layer_input") == nullptr) {
@@ -156,7 +154,7 @@ void read_gemma4(Reader& reader) {
   }
   reader.expect_off("hidden_size_per_layer_input");
   reader.expect_off("num_kv_shared_layers");
-  reader.ignore({"vocab_size_per_layer_input", "use_double_wide_mlp", "hidden_act", "cache_implementation"});
+  reader.ignore({"vocab_size_per_layer_input", "use_double_wide_mlp"});
   const std::vector<std::string> sights = gemma4_sights(reader);
   read_global_heads(reader, sights);
   read_rope_of_gemma4(reader);

@@ -172,8 +172,7 @@ double score_scale(const Settings& s) {
   const AttentionShape& a = shape.attention;
   if (a.score_scale >= 0) return a.score_scale;
   const double plain = 1 / std::sqrt(static_cast<double>(a.qk_head_dim()));
-  const bool stretched = s.integer("max_position_embeddings") > s.integer("original_max_position_embeddings");
-  if (!a.latent || !stretched) return plain;
+  if (!a.latent || !stretches_positions(s)) return plain;
   const double correction = yarn_scale(s.real("rope_factor"), s.real("mscale"));
   return plain * correction * correction;
 }

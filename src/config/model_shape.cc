@@ -353,8 +353,20 @@ bool routes_by_groups(const Settings& settings) {
 }
 
 bool clamps_experts(const Settings& settings) {
-  const std::string& block = settings.text("decoder_block");
-  return block == "gpt_oss" || (block == "deepseek" && settings.integer("num_experts") > 1);
+  const Block block = block_of(settings);
+  return block == Block::gpt_oss || (block == Block::deepseek && settings.integer("num_experts") > 1);
+}
+
+bool caps_scores(const Settings& settings) {
+  return is_one_of(block_of(settings), {Block::llama2, Block::deepseek, Block::gemma2, Block::gemma3, Block::gemma4});
+}
+
+bool is_gemma(const Settings& settings) {
+  return is_one_of(block_of(settings), {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4});
+}
+
+bool stretches_positions(const Settings& settings) {
+  return settings.integer("max_position_embeddings") > settings.integer("original_max_position_embeddings");
 }
 
 MoeStrategy strategy_of(const Settings& settings) {
@@ -398,8 +410,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.attention = attention_of(settings, scales);
   shape.attention.norm = head_norm_of(shape.block, settings);
   shape.attention.out_dim = shape.emb_dim;
-  const bool may_cap = is_one_of(shape.block, {Block::llama2, Block::deepseek, Block::gemma2, Block::gemma3, Block::gemma4});
-  if (may_cap) shape.attention.score_cap = settings.real("attn_logits_soft_cap");
+  if (caps_scores(settings)) shape.attention.score_cap = settings.real("attn_logits_soft_cap");
   if (shape.block == Block::gpt3) shape.attention.bias = shape.attention.out_bias = true;
   if (shape.block == Block::qwen2) shape.attention.out_bias = false;
   const bool latent = shape.block == Block::deepseek && shape.attention.latent;
@@ -423,8 +434,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.tied_embedding = settings.boolean("logits_via_embedding");
   shape.logits_cap = settings.real(shape.tied_embedding ? "final_logits_soft_cap" : "untied_logits_soft_cap");
   shape.norm_epsilon = settings.real("normalization_layer_epsilon");
-  const bool is_gemma = is_one_of(shape.block, {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4});
-  shape.layer_norm_epsilon = is_gemma ? settings.real("layer_norm_epsilon") : shape.norm_epsilon;
+  shape.layer_norm_epsilon = is_gemma(settings) ? settings.real("layer_norm_epsilon") : shape.norm_epsilon;
   shape.weight_dtype = parse_dtype(settings.text("weight_dtype")).value();
   shape.compute_dtype = parse_dtype(settings.text("dtype")).value();
   shape.float32_gate_logits = settings.boolean("float32_gate_logits");

@@ -161,8 +161,13 @@ std::string known_name(const Settings& settings);
 // Whether routing picks groups of experts first, with a bias that affects only the choice. MaxText knows such models by their names.
 bool routes_by_groups(const Settings& settings);
 
-// Whether mlp_activations_limit has a meaning: MaxText heeds it for experts of these two families.
+// Whether the family heeds mlp_activations_limit, attn_logits_soft_cap and layer_norm_epsilon.
 bool clamps_experts(const Settings& settings);
+bool caps_scores(const Settings& settings);
+bool is_gemma(const Settings& settings);
+
+// Whether there are more positions than the model was trained with at first.
+bool stretches_positions(const Settings& settings);
 
 // The values of a layer for which remat_policy=custom has a key of the same name.
 inline constexpr std::string_view kSavedValues[] = {

@@ -28,9 +28,7 @@ bool is_sparse(S s) { return strategy_of(s) == MoeStrategy::sparse; }
 bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
 bool weights_dense_results(S s) { return strategy_of(s) == MoeStrategy::dense && model_shape(s).moe.weights_results(); }
 bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type") == "mla"; }
-bool is_stretched_latent(S s) {
-  return is_latent(s) && s.integer("max_position_embeddings") > s.integer("original_max_position_embeddings");
-}
+bool is_stretched_latent(S s) { return is_latent(s) && stretches_positions(s); }
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
 
@@ -269,16 +267,8 @@ constexpr Need kNeeds[] = {
        return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"});
      },
      kOfChosenNorms},
-    {"decoder_block=gemma, gemma2, gemma3 or gemma4",
-     [](S s) {
-       return is_one_of(s, {"gemma", "gemma2", "gemma3", "gemma4"});
-     },
-     kOfGemmas},
-    {"decoder_block=llama2, deepseek, gemma2, gemma3 or gemma4",
-     [](S s) {
-       return is_one_of(s, {"llama2", "deepseek", "gemma2", "gemma3", "gemma4"});
-     },
-     kOfCaps},
+    {"decoder_block=gemma, gemma2, gemma3 or gemma4", is_gemma, kOfGemmas},
+    {"decoder_block=llama2, deepseek, gemma2, gemma3 or gemma4", caps_scores, kOfCaps},
     {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},
     {"fused_mlp=true, or mlp_activations of one function", has_one_projection, kOfOneProjection},
     {"mlp_activations of several functions without fused_mlp", [](S s) { return !has_one_projection(s); }, kOfGatedMlp},
