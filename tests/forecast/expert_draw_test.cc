@@ -6,9 +6,16 @@
 #include <numeric>
 #include <random>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 namespace moesh::forecast {
+
+static void PrintTo(const Draw& draw, std::ostream* out) {
+  *out << fmt::format("{} tokens, {} of {} experts, {} devices, {} groups, skew {}", draw.tokens, draw.choices, draw.experts, draw.devices,
+                      draw.groups, draw.skew);
+}
+
 namespace {
 
 struct Simulated {

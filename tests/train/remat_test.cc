@@ -204,6 +204,8 @@ struct Strategy {
   std::string name, words;
 };
 
+void PrintTo(const Strategy& strategy, std::ostream* out) { *out << strategy.name; }
+
 class RematOfExpertsBy : public ::testing::TestWithParam<Strategy> {
  protected:
   void hold(const std::string& changes, double tolerance) {
