@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "forecast/report.h"
+#include "mesh/context_order.h"
 #include "session/reopen.h"
 #include "sharding/lint.h"
 
@@ -57,6 +58,17 @@ Finding does_not_fit(const session::Session& session, const PlannedStep& step) {
           "at the peak, " + forecast::place_words(step.program.plan, forecast.memory.at), memory_words(forecast.memory)};
 }
 
+Finding fits_narrowly(const PlannedStep& step) {
+  const forecast::Forecast& forecast = step.forecast;
+  return {Severity::warning,
+          "fits-narrowly",
+          "the step",
+          fmt::format("a training step takes {} of {} a device, which is narrow.{}", human_bytes(forecast.memory.peak),
+                      human_bytes(forecast.usable_memory), forecast::xla_words(forecast)),
+          "at the peak, " + forecast::place_words(step.program.plan, forecast.memory.at),
+          memory_words(forecast.memory)};
+}
+
 Diagnosis diagnose(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const std::vector<std::string> sets = other_rule_sets(session);
@@ -73,10 +85,12 @@ Diagnosis diagnose(const session::Session& session) {
     find_repeated({session, step}, sets, made.findings);
     find_slow_links({session, step}, made.findings);
     if (has_target(session) && !step.forecast.fits()) made.findings.insert(made.findings.begin(), does_not_fit(session, step));
+    if (has_target(session) && step.forecast.fits_narrowly()) made.findings.insert(made.findings.begin(), fits_narrowly(step));
     made.forecast = std::move(step.forecast);
   } catch (const Error& error) {
     made.findings.push_back({Severity::error, "not-planned", "the step", error.parts().what, error.parts().where,
                              "no training step can be made of it", error.parts().fix});
+    if (mesh::balanced_shards(settings, session.mesh) > 1) made.findings.back().tries = {{"context_parallel_load_balance=false"}};
   }
   return made;
 }
@@ -151,6 +165,8 @@ class Trials {
     fix.peak = after.forecast->memory.peak;
     fix.usable = after.forecast->usable_memory;
     fix.seconds = after.forecast->seconds;
+    fix.is_narrow = after.forecast->fits_narrowly();
+    if (after.mesh.devices() != before_.mesh.devices()) fix.devices = after.mesh.devices();
     if (before_.forecast) fix.faster = after.forecast->tokens_per_second_per_device / before_.forecast->tokens_per_second_per_device;
     return fix;
   }
@@ -207,10 +223,16 @@ class Trials {
 void add_remedies(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast,
                   Finding& finding) {
   const Remedies remedies = remedies_of(request, session, forecast);
-  for (const Offer& offer : remedies.offers)
-    finding.fixes.push_back({offer.keys, offer.peak, offer.usable, offer.seconds,
-                             offer.tokens_per_second_per_device / forecast.tokens_per_second_per_device});
-  if (!remedies.fits_here) finding.cost += ". " + nearest_words(remedies);
+  for (const Offer& offer : remedies.offers) {
+    if (offer.is_narrow && forecast.fits()) continue;
+    Fix fix{offer.keys, offer.peak, offer.usable, offer.seconds,
+            offer.tokens_per_second_per_device / forecast.tokens_per_second_per_device};
+    fix.is_narrow = offer.is_narrow;
+    fix.rounds = offer.rounds;
+    if (offer.devices != session.mesh.devices()) fix.devices = offer.devices;
+    finding.fixes.push_back(std::move(fix));
+  }
+  if (!remedies.fits_here && !forecast.fits()) finding.cost += ". " + nearest_words(remedies);
 }
 
 }  // namespace
@@ -221,7 +243,7 @@ Advice advise(const std::vector<std::string>& request, const session::Session& s
   Advice advice;
   for (const Finding& found : before.findings) {
     Finding finding = found;
-    if (finding.check == "does-not-fit") add_remedies(request, session, *before.forecast, finding);
+    if (finding.check == "does-not-fit" || finding.check == "fits-narrowly") add_remedies(request, session, *before.forecast, finding);
     if (!finding.tries.empty()) finding.fixes = trials.fixes_of(finding);
     if (finding.gain != Gain::none && finding.fixes.empty()) continue;
     if (finding.check == "slow-link")

@@ -21,7 +21,7 @@ namespace {
 using forecast::Component;
 
 // The kind of a change; the best change of each kind is offered.
-enum class Kind : std::uint8_t { remat, chunks, rules, axes, moments, host, together, passes, batch, machine };
+enum class Kind : std::uint8_t { pieces, remat, chunks, rules, axes, moments, host, together, passes, batch, types, machine };
 
 struct Tried {
   Kind kind;
@@ -34,6 +34,8 @@ constexpr std::int64_t kMostTimesLarger = 64;
 constexpr std::int64_t kMostParts = 16;  // parts of a batch
 constexpr int kMostMachines = 2;         // machines that are looked for: the smallest that fits, and the next if it is clearly faster
 constexpr double kFasterFit = 1.2;
+constexpr double kAsFast = 0.98;
+constexpr int kPriceOfDevices = 3;    // the price of an offer with more devices
 constexpr int kTrialsOfLayouts = 40;  // if fewer trials are left, batches are tried before layouts
 
 class Search {
@@ -42,14 +44,18 @@ class Search {
       : request_(request),
         session_(session),
         settings_(session.loaded.settings),
+        unheld_(forecast.unheld),
+        is_narrow_(forecast.fits()),
         least_(forecast.memory.peak),
         left_(most_trials(session)) {}
 
   Remedies run() {
+    if (is_narrow_) try_pieces();
     if (left_ < kTrialsOfLayouts) try_batches();
     try_layouts();
     if (!fits_here()) try_together();
     if (left_ > 0 && !has_batches()) try_batches();
+    if (!fits_here()) try_types();
     try_machines();
     return result();
   }
@@ -61,12 +67,20 @@ class Search {
     const std::optional<Planned> planned = try_keys(request_, keys);
     if (!planned) return std::nullopt;
     tried_.push_back({kind, offer_of(keys, *planned)});
+    tried_.back().offer.rounds = kind == Kind::types;
     return tried_.back().offer;
   }
 
   bool has_batches() const {
     return std::any_of(tried_.begin(), tried_.end(),
                        [](const Tried& tried) { return tried.kind == Kind::passes || tried.kind == Kind::batch; });
+  }
+
+  // Values that XLA would hold whole.
+  void try_pieces() {
+    if (unheld_.scores > 0) attempt(Kind::pieces, {"attention=flash"});
+    if (unheld_.one_hot > 0) attempt(Kind::pieces, {"use_iota_embed=false"});
+    if (unheld_.logits > 0) attempt(Kind::pieces, {fmt::format("num_vocab_tiling={}", 8 * settings_.integer("num_vocab_tiling"))});
   }
 
   void try_layouts() {
@@ -79,7 +93,9 @@ class Search {
     }
     if (!rules.empty()) attempt(Kind::rules, {"custom_mesh_and_rule="});
     std::size_t planned = 0;
-    for (const Factoring& other : factorings(session_)) {
+    Freedom freedom;
+    if (session_.target.slices > 1) freedom.growing_between = {"fsdp"};
+    for (const Factoring& other : factorings(session_, freedom)) {
       if (planned == kMostFactorings) break;
       if (!takes_rows(session_.layout, other.mesh, session_.batch.micro_rows)) continue;
       attempt(Kind::axes, mesh::keys_between(session_.mesh, other.mesh));
@@ -105,7 +121,7 @@ class Search {
   }
 
   bool fits_here() const {
-    return std::any_of(tried_.begin(), tried_.end(), [](const Tried& tried) { return tried.offer.fits(); });
+    return std::any_of(tried_.begin(), tried_.end(), [](const Tried& tried) { return tried.offer.fits_well(); });
   }
 
   // Adds the changes that save the most of each kind, one after the other, and keeps those that save more, until the step fits.
@@ -132,12 +148,13 @@ class Search {
       if (!made || made->peak >= least) continue;
       together_ = keys;
       least = made->peak;
-      if (made->fits()) return;
+      if (made->fits_well()) return;
     }
   }
 
-  // Tries the same batch in more passes, and smaller batches.
+  // Tries the same batch in fewer passes, which saves the sum of the gradients if one is left, in more, and smaller batches.
   void try_batches() {
+    for (const std::int64_t passes : divisors_of_passes()) attempt(Kind::passes, merged(passes));
     bool smaller_fits = false;
     for (const std::int64_t parts : parts_of_batch()) {
       const Keys passes = in_passes(parts);
@@ -145,15 +162,41 @@ class Search {
       if (!together_.empty()) attempt(Kind::passes, joined(together_, passes));
       if (smaller_fits) continue;
       const std::optional<Offer> smaller = attempt(Kind::batch, {passes.front()});
-      smaller_fits = smaller && smaller->fits();
+      smaller_fits = smaller && smaller->fits_well();
     }
     if (fits_here()) return;
     for (const std::int64_t parts : parts_of_batch()) {
       if (together_.empty()) break;
       const std::optional<Offer> smaller = attempt(Kind::batch, joined(together_, {in_passes(parts).front()}));
-      if (smaller && smaller->fits()) return;
+      if (smaller && smaller->fits_well()) return;
     }
     try_shared_rows();
+  }
+
+  // Tries narrower types of moments and weights, by themselves and with what saves the most.
+  void try_types() {
+    for (const Keys& types : {Keys{"mu_dtype=bfloat16"}, Keys{"weight_dtype=bfloat16"}}) {
+      const std::optional<Offer> made = attempt(Kind::types, types);
+      if (made && made->fits_well()) return;
+      if (together_.empty()) continue;
+      const std::optional<Offer> both = attempt(Kind::types, joined(together_, types));
+      if (both && both->fits_well()) return;
+    }
+  }
+
+  std::vector<std::int64_t> divisors_of_passes() const {
+    const std::int64_t passes = settings_.integer("gradient_accumulation_steps");
+    std::vector<std::int64_t> divisors;
+    for (std::int64_t d = 2; d <= passes && d <= kMostParts; ++d) {
+      if (passes % d == 0) divisors.push_back(d);
+    }
+    return divisors;
+  }
+
+  // So many passes as one.
+  Keys merged(std::int64_t passes) const {
+    return {fmt::format("per_device_batch_size={:g}", settings_.real("per_device_batch_size") * static_cast<double>(passes)),
+            fmt::format("gradient_accumulation_steps={}", settings_.integer("gradient_accumulation_steps") / passes)};
   }
 
   // The parts into which the rows of a device in one pass may be divided: divisors of a whole number of rows, powers of two where parts
@@ -174,37 +217,49 @@ class Search {
             fmt::format("gradient_accumulation_steps={}", settings_.integer("gradient_accumulation_steps") * parts)};
   }
 
-  // Tries machines of the same kind with more devices, over which parameters are sharded; if none fits, more slices of this one.
+  // Tries machines of the same kind with more devices, over which parameters are sharded, and more slices of this one: first what the
+  // request has several of.
   void try_machines() {
+    if (!has_target(session_)) return;
+    if (session_.target.slices > 1) try_slices();
+    if (machines_that_fit_ == 0) try_larger_slices();
+    if (machines_that_fit_ == 0 && session_.target.slices == 1) try_slices();
+  }
+
+  void try_larger_slices() {
     const std::string& name = session_.target.name;
     const std::size_t number = name.find_last_not_of("0123456789") + 1;
-    if (!has_target(session_) || number >= name.size()) return;
     const std::optional<std::int64_t> size = parse_integer(name.substr(number));
     for (std::int64_t times = 2; size && times <= kMostTimesLarger; times *= 2) {
       const std::string larger = fmt::format("compile_topology={}{}", name.substr(0, number), *size * times);
-      const bool fits = try_machine(joined({larger}, spread_over(times)));
+      const bool fits = try_machine(joined({larger}, spread_over(times)), times);
       if (fits && ++machines_that_fit_ == kMostMachines) return;
-    }
-    if (machines_that_fit_ > 0) return;
-    const auto fsdp = session_.mesh.find("fsdp");
-    for (std::int64_t times = 2; fsdp && times <= kMostTimesLarger; times *= 2) {
-      if (try_machine({fmt::format("compile_topology_num_slices={}", session_.target.slices * times),
-                       fmt::format("dcn_fsdp_parallelism={}", session_.mesh.axis(*fsdp).dcn * times)}))
-        return;
     }
   }
 
-  // Tries the machine with nothing else changed; then with full rematerialisation; then with the batch in parts; then with devices that
-  // share rows.
-  bool try_machine(const Keys& keys) {
+  void try_slices() {
+    const auto fsdp = session_.mesh.find("fsdp");
+    for (std::int64_t times = 2; fsdp && times <= kMostTimesLarger && machines_that_fit_ == 0; times *= 2) {
+      const Keys keys{fmt::format("compile_topology_num_slices={}", session_.target.slices * times),
+                      fmt::format("dcn_fsdp_parallelism={}", session_.mesh.axis(*fsdp).dcn * times)};
+      if (try_machine(keys, times)) ++machines_that_fit_;
+    }
+  }
+
+  // Tries a machine that is so many times larger with nothing else changed; then with full rematerialisation; then with as many rows as
+  // before; then with the batch in parts; then with devices that share rows.
+  bool try_machine(const Keys& keys, std::int64_t times) {
     const auto fits = [&](const Keys& more) {
       const std::optional<Offer> made = attempt(Kind::machine, joined(keys, more));
-      return made && made->fits();
+      return made && made->fits_well();
     };
     if (fits({})) return true;
     const bool is_there = !tried_.empty() && tried_.back().kind == Kind::machine && tried_.back().offer.keys == keys;
     if (!is_there) return false;  // there is no such machine, or no trial is left
-    if (settings_.text("remat_policy") != "full" && fits({"remat_policy=full"})) return true;
+    const bool remats = settings_.text("remat_policy") != "full";
+    if (remats && fits({"remat_policy=full"})) return true;
+    const Keys same_rows{in_passes(times).front()};
+    if (fits(same_rows) || (remats && fits(joined(same_rows, {"remat_policy=full"})))) return true;
     for (const std::int64_t parts : parts_of_batch()) {
       if (fits(in_passes(parts))) return true;
     }
@@ -250,7 +305,7 @@ class Search {
     for (const Split& split : splits_of(session_.mesh)) {
       const Keys passes = joined(split.keys, in_passes(split.parts));
       const std::optional<Offer> same = attempt(Kind::passes, passes);
-      if (same && same->fits()) return;
+      if (same && same->fits_well()) return;
       attempt(Kind::batch, joined(split.keys, {in_passes(split.parts).front()}));
     }
   }
@@ -273,17 +328,26 @@ class Search {
     return keys;
   }
 
-  // Ranks offers: those that keep devices and tokens first, then those with fewer tokens, then those with more devices.
+  // Ranks offers: those that keep devices, tokens and numbers first, then those with fewer tokens, then other numbers, then more devices.
   int price_of(const Offer& offer) const {
-    if (offer.devices > session_.mesh.devices()) return 2;
-    return offer.tokens < tokens() ? 1 : 0;
+    if (offer.devices > session_.mesh.devices()) return kPriceOfDevices;
+    return offer.rounds ? 2 : offer.tokens < tokens() ? 1 : 0;
   }
 
   std::int64_t tokens() const { return session_.batch.rows_to_train * settings_.integer("max_target_length"); }
 
   bool is_better(const Offer& a, const Offer& b) const {
-    return std::make_tuple(price_of(a), a.devices, -a.tokens_per_second_per_device) <
-           std::make_tuple(price_of(b), b.devices, -b.tokens_per_second_per_device);
+    return std::make_tuple(a.is_narrow, price_of(a), a.devices, -a.tokens_per_second_per_device) <
+           std::make_tuple(b.is_narrow, price_of(b), b.devices, -b.tokens_per_second_per_device);
+  }
+
+  // Whether `a` is at least as good in everything, so that nobody would take `b`.
+  bool beats(const Offer& a, const Offer& b) const {
+    if (a.is_narrow > b.is_narrow) return false;
+    const double speed = a.tokens_per_second_per_device / b.tokens_per_second_per_device;
+    const bool spares_devices = price_of(a) == 0 && price_of(b) == kPriceOfDevices && speed >= kAsFast;
+    const bool is_smaller = price_of(a) <= price_of(b) && a.devices <= b.devices && a.tokens >= b.tokens && a.peak <= b.peak;
+    return spares_devices || (is_smaller && speed >= 1);
   }
 
   // A larger machine than the smallest that fits, if a device is clearly faster there.
@@ -314,19 +378,31 @@ class Search {
     }
     if (const Offer* next = next_machine()) remedies.offers.push_back(*next);
     std::stable_sort(remedies.offers.begin(), remedies.offers.end(), [&](const Offer& a, const Offer& b) { return is_better(a, b); });
-    remedies.fits_here = !remedies.offers.empty() && price_of(remedies.offers.front()) < 2;
+    drop_beaten(remedies.offers);
+    remedies.fits_here =
+        std::any_of(remedies.offers.begin(), remedies.offers.end(), [&](const Offer& offer) { return price_of(offer) < kPriceOfDevices; });
     if (remedies.offers.size() > kMostOffers) remedies.offers.resize(kMostOffers);
     for (const Tried& tried : tried_) {
-      if (remedies.fits_here || price_of(tried.offer) == 2 || tried.offer.peak >= least_) continue;
+      if (remedies.fits_here || price_of(tried.offer) == kPriceOfDevices || tried.offer.peak >= least_) continue;
       if (!remedies.nearest || tried.offer.peak < remedies.nearest->peak) remedies.nearest = tried.offer;
     }
     return remedies;
   }
 
+  void drop_beaten(std::vector<Offer>& offers) const {
+    std::vector<Offer> kept;
+    for (const Offer& offer : offers) {
+      if (std::none_of(kept.begin(), kept.end(), [&](const Offer& other) { return beats(other, offer); })) kept.push_back(offer);
+    }
+    offers = std::move(kept);
+  }
+
   const std::vector<std::string>& request_;
   const session::Session& session_;
   const config::Settings& settings_;
-  std::int64_t least_;  // peak bytes of the request as it is
+  forecast::Unheld unheld_;  // of the request as it is
+  bool is_narrow_;           // whether the request fits, but narrowly
+  std::int64_t least_;       // peak bytes of the request as it is
   std::vector<Tried> tried_;
   Keys together_;
   int machines_that_fit_ = 0;
@@ -362,8 +438,9 @@ std::string fit_words(const session::Session& session, const forecast::Forecast&
   if (left < 0)
     return fmt::format("It does not fit: a{}; {} are there, {} are missing. `moesh lint` tells what makes it fit.\n", takes.substr(1),
                        human_bytes(forecast.usable_memory), human_bytes(-left));
-  return fmt::format("{}: it fits{}, {} of {} are left; {} a step, as predicted.\n", takes, forecast.fits_narrowly() ? " narrowly" : "",
-                     human_bytes(left), human_bytes(forecast.usable_memory), forecast::seconds_words(forecast.seconds));
+  return fmt::format("{}: it fits{}, {} of {} are left; {} a step, as predicted.{}\n", takes, forecast.fits_narrowly() ? " narrowly" : "",
+                     human_bytes(left), human_bytes(forecast.usable_memory), forecast::seconds_words(forecast.seconds),
+                     forecast::xla_words(forecast));
 }
 
 std::string fit_words(const session::Session& session) {
@@ -385,7 +462,8 @@ Offer offer_of(const Keys& keys, const Planned& planned) {
           forecast.memory.peak,
           forecast.usable_memory,
           forecast.seconds,
-          forecast.tokens_per_second_per_device};
+          forecast.tokens_per_second_per_device,
+          forecast.fits_narrowly()};
 }
 
 std::string speed_words(const Offer& offer) { return with_commas(static_cast<std::int64_t>(offer.tokens_per_second_per_device)); }

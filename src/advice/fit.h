@@ -31,8 +31,11 @@ struct Offer {
   std::int64_t usable = 0;
   double seconds = 0;  // per step
   double tokens_per_second_per_device = 0;
+  bool is_narrow = false;  // fits, but XLA's step would not
+  bool rounds = false;     // keeps weights or moments in another type, so that the numbers differ
 
   bool fits() const { return peak <= usable; }
+  bool fits_well() const { return fits() && !is_narrow; }
 };
 
 Offer offer_of(const Keys& keys, const Planned& planned);
@@ -40,7 +43,9 @@ std::string speed_words(const Offer& offer);  // "12,345" tokens/s a device
 
 // What was tried for a step that does not fit.
 struct Remedies {
-  std::vector<Offer> offers;     // the best of each kind that fits; those that keep devices and tokens come first
+  // The best of each kind that fits: those that keep devices, tokens and numbers come first, narrow ones last. None is slower and larger
+  // than another.
+  std::vector<Offer> offers;
   std::optional<Offer> nearest;  // the smallest on as many devices, if none of these fits; nothing if all are larger than the request's
   bool fits_here = false;        // whether an offer fits on as many devices
   int tried = 0;

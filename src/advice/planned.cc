@@ -25,6 +25,10 @@ int nodes_of(const graph::Graph& graph) {
   return count;
 }
 
+forecast::Materialised materialised_of(const config::Settings& settings) {
+  return {settings.integer("num_vocab_tiling"), settings.text("attention") == "dot_product", settings.boolean("use_iota_embed")};
+}
+
 }  // namespace
 
 int most_trials(const session::Session& session) { return std::max(kLeastTrials, kNodesOfAllTrials / nodes_of(session.graph)); }
@@ -44,9 +48,8 @@ PlannedStep plan_step(const session::Session& session) {
   const std::int64_t length = settings.integer("max_target_length");
   const std::int64_t tokens = session.batch.rows_to_train * length;
   const train::ModelSize size = train::model_size(session.graph, session.shape, tokens, length);
-  forecast::Forecast made =
-      forecast::forecast(program.plan, session.layout, session.target, {static_cast<double>(tokens), size.step_flops},
-                         train::offloaded_of(session.graph, program, where, settings));
+  forecast::Forecast made = forecast::forecast(program.plan, session.layout, session.target, {static_cast<double>(tokens), size.step_flops},
+                                               {train::offloaded_of(session.graph, program, where, settings), materialised_of(settings)});
   return {std::move(program), std::move(made)};
 }
 

@@ -24,9 +24,9 @@ constexpr std::string_view kLintExamples[] = {
     "lint --hf tests/golden/hf/llama compile_topology=v6e-8 per_device_batch_size=1",
 };
 
-// A sentence on memory; empty if nothing could be planned or if a finding already reports that the step does not fit.
+// A sentence on memory; empty if nothing could be planned or if a finding already reports that the step does not fit, or hardly.
 std::string fit_of(const session::Session& session, const advice::Advice& advice) {
-  const bool is_told = !advice.forecast || (advice::has_target(session) && !advice.forecast->fits());
+  const bool is_told = !advice.forecast || (advice::has_target(session) && (!advice.forecast->fits() || advice.forecast->fits_narrowly()));
   return is_told ? "" : advice::fit_words(session, *advice.forecast);
 }
 
@@ -38,7 +38,12 @@ std::vector<std::pair<std::string, std::string>> members_of(const session::Sessi
   JsonWriter memory;
   memory.begin_object().key("peak_bytes_per_device").value(advice.forecast->memory.peak);
   if (advice::has_target(session))
-    memory.key("usable_bytes").value(advice.forecast->usable_memory).key("fits").value(advice.forecast->fits());
+    memory.key("usable_bytes")
+        .value(advice.forecast->usable_memory)
+        .key("fits")
+        .value(advice.forecast->fits())
+        .key("fits_narrowly")
+        .value(advice.forecast->fits_narrowly());
   members.emplace_back("memory", memory.end_object().text());
   return members;
 }

@@ -66,9 +66,8 @@ constexpr Key kOffload[] = {
 
 constexpr Key kLossmem[] = {
     {"num_vocab_tiling", integer, "1", kCount, accepted,
-     "parts in which logits and loss are computed in turn, to save memory; results are equal"},
-    {"vocab_tiling_ag_once", boolean, "false", "", accepted,
-     "gathers the output projection once rather than for each part"},
+     "parts in which MaxText computes logits and loss in turn; moesh never holds logits, so only what is told of steps of XLA changes"},
+    {"vocab_tiling_ag_once", boolean, "false", "", accepted, "gathers the output projection once rather than for each part"},
 };
 
 constexpr Topic kMemoryTopics[] = {

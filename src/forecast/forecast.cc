@@ -84,17 +84,17 @@ std::string words_of(const plan::View& view, const mesh::Mesh& mesh) {
   return view.spec.dims.empty() ? type : type + " as " + sharding::to_string(view.spec, mesh);
 }
 
-Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::Topology& target,
-                  const StepSize& size, const std::vector<Offloaded>& offloaded) {
+Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::Topology& target, const StepSize& size,
+                  const Elsewhere& elsewhere) {
   const cost::Network network(plan.mesh, target);
   const RoutedRows rows(plan, Router::drawn);
   const std::vector<Timing> timings = timings_of(plan, network, rows);
-  const Resident resident = resident_of(plan, target.chip, offloaded);
+  const Resident resident = resident_of(plan, target.chip, elsewhere.offloaded);
   const plan::Arena arena = plan::device_arena(resident.plan);
   const Schedule schedule = schedule_of(plan, arena, timings);
   Lists lists = lists_of(plan, timings, schedule);
   Forecast made;
-  made.host = host_memory_of(plan, schedule, target.chip, offloaded);
+  made.host = host_memory_of(plan, schedule, target.chip, elsewhere.offloaded);
   made.seconds = schedule.seconds + made.host.waits;
   made.kernels = schedule.kernels;
   made.exposed = schedule.seconds - schedule.kernels;
@@ -106,6 +106,7 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   made.collectives = std::move(lists.collectives);
   made.memory = memory_of(resident, arena, layout);
   if (!rows.counted().empty()) made.busiest_rows = rows.counted().front().load.busiest;
+  made.unheld = unheld_of(resident, layout, elsewhere.materialised);
   made.usable_memory = target.chip.usable_memory_bytes;
   made.is_of_chips = !target.chip.has_memory_of_host();
   return made;

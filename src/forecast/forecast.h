@@ -7,6 +7,7 @@
 
 #include "forecast/host_memory.h"
 #include "forecast/memory.h"
+#include "forecast/unheld.h"
 #include "mesh/topology.h"
 #include "partition/collectives.h"
 #include "plan/plan.h"
@@ -55,11 +56,14 @@ struct StepSize {
   double model_flops = 0;  // forward and backward, without rematerialisation
 };
 
+// What a plan does not hold on its devices.
+struct Elsewhere {
+  std::vector<Offloaded> offloaded = {};  // values that wait in the host's memory
+  Materialised materialised = {};         // what MaxText's step would hold besides
+};
+
 // "bfloat16[4096, 32, 128] as [expert, -, -]"
 std::string words_of(const plan::View& view, const mesh::Mesh& mesh);
-
-// The peak memory of steps compiled by XLA, relative to that planned for the same steps: the median over tests/golden/compiled.
-inline constexpr double kTakenByXla = 1.14;
 
 // If the plan draws experts at random, times are those of the busiest device that is to be expected.
 struct Forecast {
@@ -73,17 +77,16 @@ struct Forecast {
   Memory memory;
   HostMemory host;          // the values that wait in the host's memory
   double busiest_rows = 1;  // if the plan draws experts at random: rows of a layer's busiest device, relative to the mean
+  Unheld unheld;            // what MaxText's step would hold besides
   std::int64_t usable_memory = 0;
   bool is_of_chips = false;  // devices are chips, not virtual devices of one machine, whose steps take what is planned
 
   bool fits() const { return memory.peak <= usable_memory; }
-  // Whether it fits, but would not if it took more memory by the factor by which XLA's steps do.
-  bool fits_narrowly() const {
-    return is_of_chips && fits() && kTakenByXla * static_cast<double>(memory.peak) > static_cast<double>(usable_memory);
-  }
+  // Whether it fits, but would not if it took as much memory as XLA's steps do.
+  bool fits_narrowly() const { return is_of_chips && fits() && peak_of_xla(memory.peak, unheld) > usable_memory; }
 };
 
-Forecast forecast(const plan::Plan& plan, const sharding::Layout& layout, const mesh::Topology& target,
-                  const StepSize& size, const std::vector<Offloaded>& offloaded = {});
+Forecast forecast(const plan::Plan& plan, const sharding::Layout& layout, const mesh::Topology& target, const StepSize& size,
+                  const Elsewhere& elsewhere = {});
 
 }  // namespace moesh::forecast

@@ -12,6 +12,7 @@ namespace moesh::forecast {
 namespace {
 
 constexpr std::size_t kMostListed = 12;
+constexpr std::int64_t kSmallShare = 10;  // memory below a tenth of a device's goes unsaid
 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
@@ -135,6 +136,32 @@ std::string host_words(const HostMemory& host) {
   return kept + fmt::format(": {} there and as long back, {} of it waited for.\n", seconds_words(host.seconds), seconds_words(host.waits));
 }
 
+namespace {
+
+std::string unheld_words(const Unheld& unheld) {
+  std::vector<std::string> words;
+  if (unheld.logits > 0) words.push_back(human_bytes(unheld.logits) + " of logits");
+  if (unheld.scores > 0) words.push_back(human_bytes(unheld.scores) + " of attention scores");
+  if (unheld.one_hot > 0) words.push_back(human_bytes(unheld.one_hot) + " of one-hot rows");
+  return join(words, " and ");
+}
+
+}  // namespace
+
+std::string xla_words(const Forecast& f) {
+  if (!f.is_of_chips) return "";
+  const std::string besides = unheld_words(f.unheld);
+  const Unheld& u = f.unheld;
+  if (f.fits_narrowly()) {
+    const std::int64_t peak = peak_of_xla(f.memory.peak, u);
+    const std::string why = peak > peak_of_xla(f.memory.peak, {}) ? fmt::format("it holds {}, which is computed in pieces here", besides)
+                                                                  : fmt::format("{} times what is planned, on the median", kTakenByXla);
+    return fmt::format(" XLA's step would take about {}: {}.", human_bytes(peak), why);
+  }
+  if ((u.logits + u.scores + u.one_hot) * kSmallShare < f.usable_memory) return "";
+  return fmt::format(" A program that does not compute them in pieces holds {} besides.", besides);
+}
+
 std::string fit_words(const Forecast& f) {
   const std::string peak = human_bytes(f.memory.peak), usable = human_bytes(f.usable_memory);
   const std::int64_t left = f.usable_memory - f.memory.peak;
@@ -143,8 +170,7 @@ std::string fit_words(const Forecast& f) {
     return fmt::format("It does not fit: {} at the peak, {}.\n", peak, missing) + host_words(f.host);
   }
   const std::string fit = f.fits_narrowly() ? "It fits narrowly" : "It fits";
-  const std::string why = f.fits_narrowly() ? fmt::format("; XLA's steps take {} times what is planned, on the median", kTakenByXla) : "";
-  return fmt::format("{}: {} of {} at the peak, {} are left{}.\n", fit, peak, usable, human_bytes(left), why) + host_words(f.host);
+  return fmt::format("{}: {} of {} at the peak, {} are left.{}\n", fit, peak, usable, human_bytes(left), xla_words(f)) + host_words(f.host);
 }
 
 std::string place_words(const plan::Plan& plan, plan::InstructionId at) {

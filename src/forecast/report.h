@@ -20,6 +20,10 @@ std::string report(const Forecast& forecast, const std::optional<Routing>& routi
 // One line on whether the step fits and by how much, and another on what waits in the host's memory, if anything does.
 std::string fit_words(const Forecast& forecast);
 
+// A sentence on what XLA's step would take, if it would hardly fit, or on the memory of values that it holds and plans do not, if that is
+// much; begins with a space, or is empty.
+std::string xla_words(const Forecast& forecast);
+
 // As human_seconds, but with three digits from 1 to 10 seconds, where steps differ in the third.
 std::string seconds_words(double seconds);
 

@@ -98,10 +98,12 @@ constexpr auto fields_of(const TemperOf*) {
   return std::tuple{Field{"scale", &TemperOf::scale}, Field{"floor", &TemperOf::floor}};
 }
 constexpr auto fields_of(const AttentionOf*) {
-  return std::tuple{Field{"window", &AttentionOf::window}, Field{"chunk", &AttentionOf::chunk},
+  return std::tuple{Field{"window", &AttentionOf::window},
+                    Field{"chunk", &AttentionOf::chunk},
                     Field{"score_scale", &AttentionOf::score_scale},
                     Field{"soft_cap", &AttentionOf::soft_cap},
-                    Field{"float32_softmax", &AttentionOf::float32_softmax}};
+                    Field{"float32_softmax", &AttentionOf::float32_softmax},
+                    Field{"balanced_over", &AttentionOf::balanced_over}};
 }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
 constexpr auto fields_of(const VocabLossOf*) {

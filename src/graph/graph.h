@@ -261,6 +261,9 @@ struct AttentionOf {
   double score_scale = 1;     // multiplies query times key
   double soft_cap = 0;        // 0: none
   bool float32_softmax = false;  // if false, products take the exponentials in the operands' type; scores and sums are in the wide type
+  // Queries that see keys up to their own: the number of shards of a row among which its order balances them; 1: rows are in order.
+  // 0: all queries see as many keys.
+  std::int64_t balanced_over = 0;
 };
 struct CrossEntropyOf {
   double z_loss = 0;

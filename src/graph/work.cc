@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rounding.h"
+
 namespace moesh::graph {
 namespace {
 
@@ -67,6 +69,15 @@ double pairs_seen(std::int64_t length, const AttentionOf& of, double own_key) {
   return static_cast<double>(length / of.chunk) * of_row(of.chunk) + of_row(length % of.chunk);
 }
 
+double busiest_share(const AttentionOf& of, std::int64_t length, std::int64_t shards) {
+  const bool is_balanced = of.balanced_over > 1 && of.balanced_over % shards == 0;
+  if (shards == 1 || of.balanced_over == 0 || is_balanced) return 1;
+  double most = 0;
+  for (std::int64_t shard = 0; shard < shards; ++shard)
+    most = std::max(most, pairs_seen(length * (shard + 1) / shards, of) - pairs_seen(length * shard / shards, of));
+  return most / (pairs_seen(length, of) / static_cast<double>(shards));
+}
+
 double groups_with_rows(double rows, double groups) { return groups * (1 - std::pow(1 - 1 / groups, rows)); }
 
 Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes) {
@@ -77,6 +88,11 @@ Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::
   if (factors.flops == 0) return work;
   work.flops = factors.flops;
   for (const std::int64_t size : sizes) work.flops *= static_cast<double>(size);
+  if (const auto* of = std::get_if<AttentionOf>(&node.attributes)) {
+    const auto length = static_cast<std::size_t>(factors.operands[0][1]);
+    const std::int64_t all = factors.factors[length].size;
+    work.flops *= busiest_share(*of, all, divide_up(all, sizes[length]));
+  }
   if (work.kind != KernelKind::product) return work;
   work.rows = work.columns = work.depth = 1;
   for (std::size_t f = 0; f < sizes.size(); ++f) {

@@ -36,4 +36,7 @@ double groups_with_rows(double rows, double groups);
 // convention for model FLOPs wants that: half of it makes a causal row length^2 / 2.
 double pairs_seen(std::int64_t length, const AttentionOf& of, double own_key = 1);
 
+// The pairs of the shard that has the most, relative to the mean, if rows of so many tokens are cut into shards.
+double busiest_share(const AttentionOf& of, std::int64_t length, std::int64_t shards);
+
 }  // namespace moesh::graph

@@ -154,8 +154,10 @@ class Activations {
   void check_region(const Graph& graph, const Node& node) {
     for (const ValueId operand : node.operands) {
       const auto laid = by_value_.find({&graph, operand});
-      if (laid == by_value_.end() || evenness_ == Evenness::reported) continue;
-      check_even(layout_.activations[static_cast<std::size_t>(laid->second)], layout_.rules, layout_.mesh);
+      if (laid == by_value_.end()) continue;
+      LaidTensor& tensor = layout_.activations[static_cast<std::size_t>(laid->second)];
+      tensor.must_divide = true;
+      if (evenness_ == Evenness::demanded) check_even(tensor, layout_.rules, layout_.mesh);
     }
   }
 

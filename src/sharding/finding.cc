@@ -26,6 +26,9 @@ std::string leads_to(const Fix& fix) {
   if (fix.peak == 0) return "";
   std::string words = fmt::format("{} a device, {} a step", human_bytes(fix.peak), human_seconds(fix.seconds));
   if (fix.faster > 0) words += fmt::format(", {:.2f} x the speed", fix.faster);
+  if (fix.devices > 0) words += fmt::format(", {} devices", with_commas(fix.devices));
+  if (fix.is_narrow) words += "; fits narrowly";
+  if (fix.rounds) words += "; the numbers differ";
   if (fix.usable > 0 && fix.peak > fix.usable) words += fmt::format("; does not fit {}", human_bytes(fix.usable));
   return "   (" + words + ")";
 }
@@ -84,7 +87,10 @@ void write_fixes(const Finding& f, JsonWriter& json) {
     json.begin_object().key("keys").values(fix.keys);
     if (fix.peak > 0) json.key("peak_bytes_per_device").value(fix.peak).key("seconds_per_step").value(fix.seconds);
     if (fix.usable > 0) json.key("fits").value(fix.peak <= fix.usable);
+    if (fix.usable > 0) json.key("fits_narrowly").value(fix.is_narrow);
     if (fix.faster > 0) json.key("speed").value(fix.faster);
+    if (fix.devices > 0) json.key("devices").value(fix.devices);
+    if (fix.rounds) json.key("rounds").value(true);
     json.end_object();
   }
   json.end_array();

@@ -21,6 +21,9 @@ struct Fix {
   std::int64_t usable = 0;
   double seconds = 0;     // per step
   double faster = 0;      // tokens per second and device, relative to those without the fix; 0: not known
+  std::int64_t devices = 0;  // if other than without the fix
+  bool is_narrow = false;    // fits, but XLA's step would not
+  bool rounds = false;       // keeps weights or moments in another type, so that the numbers differ
 };
 
 // The gain that a fix must bring for its finding to be reported.

@@ -25,6 +25,7 @@ struct LaidTensor {
   Role role = Role::none;       // parameters and their moments
   std::string moment_of = {};   // moments: the parameter's path
   std::vector<int> weights = {};  // activations: the parameters used on the way from its sources
+  bool must_divide = false;       // activations: whether a region takes it, whose operands must divide evenly
 
   const Labels& labels() const { return constraint.labels; }
 };

@@ -28,15 +28,19 @@ bool is_worth_saying(std::int64_t size, std::int64_t blocks) {
   return static_cast<double>(block * blocks) >= kIdleWorthSaying * static_cast<double>(size);
 }
 
+bool is_of_rows(const LaidTensor& tensor, std::size_t dim, const LintOptions& options) {
+  return is_batch(tensor.labels()[dim]) && tensor.shape[dim] == options.rows;
+}
+
+// Rows of a pass and of the batch are the matter of find_small_batch.
 std::vector<Uneven> uneven_dims(const Layout& layout, const LintOptions& options) {
   std::map<std::string, Uneven> found;
-  const auto see = [&](const LaidTensor& tensor, Severity severity) {
-    for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+  const auto see = [&](const LaidTensor& tensor, Severity severity, std::size_t first_dim = 0) {
+    for (std::size_t dim = first_dim; dim < tensor.shape.size(); ++dim) {
       const std::int64_t size = tensor.shape[dim], blocks = shards(tensor.spec.dims[dim], layout.mesh);
       const std::string& label = tensor.labels()[dim];
-      if (size % blocks == 0) continue;
-      const bool is_of_rows = is_batch(label) && size == options.rows;
-      if (severity == Severity::warning && (is_of_rows || !is_worth_saying(size, blocks))) continue;
+      if (size % blocks == 0 || is_of_rows(tensor, dim, options)) continue;
+      if (severity == Severity::warning && !is_worth_saying(size, blocks)) continue;
       const Spec slim = without_size_one({{tensor.spec.dims[dim]}, {}}, layout.mesh);
       Uneven one{size, slim.dims[0], severity, {}, {}};
       Uneven& known = found.try_emplace(one.key(layout.mesh), one).first->second;
@@ -45,8 +49,9 @@ std::vector<Uneven> uneven_dims(const Layout& layout, const LintOptions& options
       if (known.severity == severity) known.places.push_back(tensor.path);
     }
   };
+  see(layout.input, Severity::error, 1);
   for (const LaidTensor& tensor : layout.parameters) see(tensor, Severity::error);
-  for (const LaidTensor& tensor : layout.activations) see(tensor, Severity::warning);
+  for (const LaidTensor& tensor : layout.activations) see(tensor, tensor.must_divide ? Severity::error : Severity::warning);
   std::vector<Uneven> all;
   for (const auto& [key, one] : found) all.push_back(one);
   return all;
@@ -114,10 +119,11 @@ std::string batch_key(std::int64_t rows, const mesh::Mesh& mesh) {
 }
 
 // First fewer devices for the batch and more for the length or the model, then other rule sets, then other batch sizes.
-std::vector<Keys> ways_to_feed(const Layout& layout, const LintOptions& options, std::int64_t blocks) {
+std::vector<Keys> ways_to_feed(const Layout& layout, const LintOptions& options, const AxisList& axes) {
   const mesh::Mesh& mesh = layout.mesh;
+  const std::int64_t blocks = shards(axes, mesh);
   std::vector<Keys> tries;
-  for (const AxisIndex axis : layout.input.spec.dims.front()) {
+  for (const AxisIndex axis : axes) {
     const std::int64_t ici = mesh.axis(axis).ici;
     for (std::int64_t size = ici - 1; size >= 1; --size) {
       if (ici % size != 0 || options.rows % (blocks / ici * size) != 0) continue;
@@ -137,19 +143,35 @@ std::vector<Keys> ways_to_feed(const Layout& layout, const LintOptions& options,
   return tries;
 }
 
+// The axes of the rows of a pass that must divide over them and do not; nothing if there are none.
+const AxisList* strict_axes(const Layout& layout, const LintOptions& options) {
+  for (const LaidTensor& tensor : layout.activations) {
+    for (std::size_t dim = 0; dim < tensor.shape.size() && tensor.must_divide; ++dim) {
+      const AxisList& axes = tensor.spec.dims[dim];
+      if (is_of_rows(tensor, dim, options) && options.rows % shards(axes, layout.mesh) != 0) return &axes;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void find_small_batch(const Layout& layout, const LintOptions& options, Findings& findings) {
-  const AxisList& axes = layout.input.spec.dims.front();
+  const bool is_loaded_evenly = layout.input.shape.front() % shards(layout.input.spec.dims.front(), layout.mesh) == 0;
+  const AxisList* strict = is_loaded_evenly ? strict_axes(layout, options) : nullptr;
+  const AxisList& axes = strict != nullptr ? *strict : layout.input.spec.dims.front();
   const std::int64_t blocks = shards(axes, layout.mesh);
   const std::string on = axis_names(axes, layout.mesh);
   Finding f;
   f.check = "small-batch";
   f.about = "the batch";
-  f.where = "the input, over " + on;
-  if (layout.input.shape.front() % blocks != 0) {
+  f.where = fmt::format("{}, over {}", strict != nullptr ? "the rows that experts take" : "the input", on);
+  if (!is_loaded_evenly || strict != nullptr) {
     f.severity = Severity::error;
-    f.what = fmt::format("a batch of {} does not divide over {} shards", counted(layout.input.shape.front(), "row"), blocks);
+    f.what =
+        strict != nullptr
+            ? fmt::format("a pass of {} does not divide over the {} shards of the experts' batch", counted(options.rows, "row"), blocks)
+            : fmt::format("a batch of {} does not divide over {} shards", counted(layout.input.shape.front(), "row"), blocks);
     f.cost = "it cannot be laid out so";
   } else if (options.rows % blocks != 0 && is_worth_saying(options.rows, blocks)) {
     const std::int64_t block = divide_up(options.rows, blocks);
@@ -162,7 +184,7 @@ void find_small_batch(const Layout& layout, const LintOptions& options, Findings
     return;
   }
   f.fix = "raise per_device_batch_size, or let an axis carry the length instead";
-  f.tries = ways_to_feed(layout, options, blocks);
+  f.tries = ways_to_feed(layout, options, axes);
   findings.push_back(std::move(f));
 }
 

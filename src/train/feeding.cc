@@ -8,9 +8,9 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "mesh/context_order.h"
 #include "models/draws.h"
 #include "models/model.h"
-#include "train/context_order.h"
 #include "train/step.h"
 #include "train/update.h"
 
@@ -75,7 +75,7 @@ Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::
 }  // namespace
 
 Feeding::Feeding(const config::Settings& settings, std::int64_t microbatches, const mesh::Mesh& mesh)
-    : settings_(settings), microbatches_(microbatches), order_(context_order(settings, mesh)) {}
+    : settings_(settings), microbatches_(microbatches), order_(mesh::context_order(settings, mesh)) {}
 
 Array Feeding::number(const std::string& name, const Shape& shape, std::int64_t step, run::Pool& pool) const {
   if (name == update_inputs::learning_rate) return floats(pool, {learning_rate(settings_, step)}, {});

@@ -7,6 +7,7 @@
 #include "config/support.h"
 #include "graph/rewrite.h"
 #include "graph/slots.h"
+#include "mesh/context_order.h"
 #include "models/model.h"
 #include "partition/chain.h"
 #include "partition/fold_casts.h"
@@ -114,6 +115,7 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
                          const SeeGraph& see) {
   config::check_stages(settings);
   const mesh::Mesh& mesh = where.layout.mesh;
+  mesh::check_balance(settings, mesh);
   StepProgram program{mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
                       static_cast<int>(settings.integer("owners")), -1, step_graph(model, settings, keep, mesh.devices(), see), {}, {}};
   lay_out(program, settings, where, see);

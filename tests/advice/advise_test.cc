@@ -3,6 +3,7 @@
 #include "advice/advise.h"
 
 #include <algorithm>
+#include <random>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -285,34 +286,66 @@ TEST(AdviseSlow, MendsTenContradictoryRules) {
 
 // Common layouts that are sound.
 TEST(AdviseSlow, IsSilentOnSoundLayouts) {
-  for (const std::string request : {
-           "model_name=llama2-7b compile_topology=v6e-8",
-           "model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4",
-           "model_name=llama3-70b compile_topology=h100-256 ici_fsdp_parallelism=32 ici_tensor_parallelism=8 "
-           "max_target_length=8192 per_device_batch_size=2",
-           "model_name=mixtral-8x7b compile_topology=v5p-128 ici_fsdp_parallelism=64 max_target_length=4096 "
-           "per_device_batch_size=36 weight_dtype=bfloat16",
-           "model_name=deepseek2-16b compile_topology=v5p-8 ici_fsdp_parallelism=4 max_target_length=2048 "
-           "per_device_batch_size=24",
-           "model_name=mixtral-8x7b compile_topology=v5p-64 ici_expert_parallelism=8 ici_tensor_parallelism=4 "
-           "per_device_batch_size=1",
-           "model_name=llama3.1-70b compile_topology=h200-8 compile_topology_num_slices=32 ici_fsdp_parallelism=8 "
-           "dcn_data_parallelism=2 dcn_fsdp_parallelism=16 max_target_length=8192 per_device_batch_size=2",
-           "model_name=mixtral-8x7b compile_topology=h200-256 ici_fsdp_parallelism=32 ici_expert_parallelism=8 "
-           "max_target_length=4096 per_device_batch_size=2 gradient_accumulation_steps=2 sparse_matmul=false "
-           "capacity_factor=1 moe_dispatch_no_expert_sharding=true",
-           "model_name=llama3-8b compile_topology=h100-64 ici_fsdp_parallelism=8 ici_tensor_parallelism=8 "
-           "max_target_length=8192 per_device_batch_size=1.5",
-           "model_name=llama2-7b compile_topology=h100-96 ici_data_parallelism=12 ici_fsdp_parallelism=8 "
-           "max_target_length=4096 per_device_batch_size=2",
-           "model_name=qwen3-30b-a3b compile_topology=b200-8 ici_fsdp_parallelism=8 max_target_length=8192 "
-           "per_device_batch_size=8",
-           "model_name=llama3.1-70b compile_topology=tpu7x-512 ici_fsdp_parallelism=64 ici_context_parallelism=8 "
-           "max_target_length=131072 per_device_batch_size=0.125",
-           "model_name=deepseek3-671b compile_topology=h200-512 ici_expert_parallelism=64 ici_fsdp_parallelism=8 "
-           "max_target_length=4096 per_device_batch_size=1"}) {
+  for (const std::string request : {"model_name=llama2-7b compile_topology=v6e-8",
+                                    "model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4",
+                                    "model_name=llama3-70b compile_topology=h100-256 ici_fsdp_parallelism=32 ici_tensor_parallelism=8 "
+                                    "max_target_length=8192 per_device_batch_size=2",
+                                    "model_name=mixtral-8x7b compile_topology=v5p-128 ici_fsdp_parallelism=64 max_target_length=4096 "
+                                    "per_device_batch_size=24 weight_dtype=bfloat16",
+                                    "model_name=deepseek2-16b compile_topology=v5p-8 ici_fsdp_parallelism=4 max_target_length=2048 "
+                                    "per_device_batch_size=24",
+                                    "model_name=mixtral-8x7b compile_topology=v5p-64 ici_expert_parallelism=8 ici_tensor_parallelism=4 "
+                                    "per_device_batch_size=1",
+                                    "model_name=llama3.1-70b compile_topology=h200-8 compile_topology_num_slices=32 ici_fsdp_parallelism=8 "
+                                    "dcn_data_parallelism=2 dcn_fsdp_parallelism=16 max_target_length=8192 per_device_batch_size=2",
+                                    "model_name=mixtral-8x7b compile_topology=h200-256 ici_fsdp_parallelism=32 ici_expert_parallelism=8 "
+                                    "max_target_length=4096 per_device_batch_size=2 gradient_accumulation_steps=2 sparse_matmul=false "
+                                    "capacity_factor=1 moe_dispatch_no_expert_sharding=true",
+                                    "model_name=llama3-8b compile_topology=h100-64 ici_fsdp_parallelism=8 ici_tensor_parallelism=8 "
+                                    "max_target_length=8192 per_device_batch_size=1.5",
+                                    "model_name=llama2-7b compile_topology=h100-96 ici_data_parallelism=12 ici_fsdp_parallelism=8 "
+                                    "max_target_length=4096 per_device_batch_size=2",
+                                    "model_name=qwen3-30b-a3b compile_topology=b200-8 ici_fsdp_parallelism=8 max_target_length=8192 "
+                                    "per_device_batch_size=8",
+                                    "model_name=llama3.1-70b compile_topology=tpu7x-512 ici_fsdp_parallelism=64 ici_context_parallelism=8 "
+                                    "max_target_length=131072 per_device_batch_size=0.125",
+                                    "model_name=deepseek3-671b compile_topology=h200-512 ici_expert_parallelism=64 ici_fsdp_parallelism=8 "
+                                    "max_target_length=4096 per_device_batch_size=1"}) {
     EXPECT_TRUE(advice_on(request).findings.empty()) << request << "\n" << told(advice_on(request));
   }
+}
+
+// What lint lets pass can be planned, and what it calls an error of sizes cannot.
+TEST(AdviseSlow, AgreesWithThePlannerOnWhatCanBeLaidOut) {
+  std::mt19937 random(26);
+  const auto one_of = [&](const std::vector<std::string>& words) { return words[random() % words.size()]; };
+  int refused = 0, planned = 0;
+  for (int draw = 0; draw < 80; ++draw) {
+    std::vector<std::string> request{"model_name=" + one_of({"llama3-8b", "mixtral-8x7b", "deepseek2-16b", "gpt-oss-20b", "qwen3-30b-a3b"}),
+                                     "compile_topology=h100-16", "max_target_length=" + one_of({"2048", "2050", "2040", "1001", "96"}),
+                                     "per_device_batch_size=" + one_of({"1", "2", "3", "0.5", "0.125"}), "ici_fsdp_parallelism=-1"};
+    if (random() % 3 == 0) request.push_back("custom_mesh_and_rule=" + one_of({"ep-as-cp", "ep-tp", "cp-as-ep", "pure-fsdp"}));
+    for (const char* axis : {"data", "expert", "tensor", "tensor_sequence", "context", "fsdp_transpose"}) {
+      if (random() % 4 == 0) request.push_back(fmt::format("ici_{}_parallelism={}", axis, one_of({"2", "4"})));
+    }
+    if (random() % 3 == 0) request.push_back("sparse_matmul=" + one_of({"true", "false"}));
+    if (random() % 4 == 0) request.push_back("gradient_accumulation_steps=2");
+    if (random() % 4 == 0) request.push_back("context_parallel_load_balance=false");
+    std::optional<session::Session> session;
+    try {
+      session = session::reopen(request, session::Evenness::reported);
+    } catch (const Error&) {
+      continue;  // refused before sizes are looked at
+    }
+    const Advice advice = advise(request, *session);
+    const bool has_error = std::any_of(advice.findings.begin(), advice.findings.end(), [](const Finding& f) {
+      return f.severity == Severity::error && f.check != "does-not-fit" && f.check != "sharding-tolerance";
+    });
+    EXPECT_EQ(has_error, !try_keys(request, {})) << join(request, " ") << "\n" << told(advice);
+    ++(has_error ? refused : planned);
+  }
+  EXPECT_GT(refused, 10);
+  EXPECT_GT(planned, 10);
 }
 
 TEST(Advise, PutsFirstThatAStepDoesNotFit) {

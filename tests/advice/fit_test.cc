@@ -51,13 +51,24 @@ void expect_offers_hold(const std::string& request, const Remedies& found) {
   }
 }
 
-// Offers that keep devices and tokens come before offers that reduce tokens, and these before offers that add devices.
+// Offers that keep devices, tokens and numbers come before offers that reduce tokens, these before other numbers, and these before offers
+// that add devices; narrow ones come after all of them. None is beaten by one before it.
 void expect_order(const std::string& request, const Remedies& found) {
   const Offer before = offer_of({}, plan_step(test::words_of(request)));
-  const auto price = [&](const Offer& offer) { return offer.devices > before.devices ? 2 : offer.tokens < before.tokens ? 1 : 0; };
-  EXPECT_TRUE(std::is_sorted(found.offers.begin(), found.offers.end(),
-                             [&](const Offer& a, const Offer& b) { return price(a) < price(b); }));
-  EXPECT_EQ(found.fits_here, !found.offers.empty() && price(found.offers.front()) < 2);
+  const auto price = [&](const Offer& offer) {
+    return offer.devices > before.devices ? 3 : offer.rounds ? 2 : offer.tokens < before.tokens ? 1 : 0;
+  };
+  const auto rank = [&](const Offer& offer) { return std::make_pair(offer.is_narrow, price(offer)); };
+  EXPECT_TRUE(std::is_sorted(found.offers.begin(), found.offers.end(), [&](const Offer& a, const Offer& b) { return rank(a) < rank(b); }));
+  EXPECT_EQ(found.fits_here, std::any_of(found.offers.begin(), found.offers.end(), [&](const Offer& offer) { return price(offer) < 3; }));
+  for (std::size_t b = 1; b < found.offers.size(); ++b) {
+    for (std::size_t a = 0; a < b; ++a) {
+      const Offer &first = found.offers[a], &second = found.offers[b];
+      EXPECT_TRUE(price(first) > price(second) || first.peak > second.peak ||
+                  first.tokens_per_second_per_device < second.tokens_per_second_per_device || first.tokens < second.tokens)
+          << ::testing::PrintToString(second.keys);
+    }
+  }
   if (!found.nearest) return;
   EXPECT_FALSE(found.fits_here);
   EXPECT_LT(found.nearest->peak, before.peak);
@@ -71,6 +82,49 @@ TEST(FitSlow, OffersWhatThePlannerSaysFitsForEachOfTenLayouts) {
     expect_offers_hold(request, found);
     expect_order(request, found);
   }
+}
+
+// A request and a change of it that makes it fit on as many devices, with as many tokens a step.
+TEST(Fit, FindsWhatKeepsDevicesAndTokens) {
+  for (const auto& [request, keys] : std::vector<std::pair<std::string, Keys>>{
+           {"model_name=llama2-70b compile_topology=h100-8 compile_topology_num_slices=4 per_device_batch_size=1 max_target_length=4096",
+            {"dcn_data_parallelism=1", "dcn_fsdp_parallelism=4"}},
+           {"model_name=mixtral-8x22b compile_topology=h100-8 compile_topology_num_slices=16 per_device_batch_size=1",
+            {"dcn_data_parallelism=1", "dcn_fsdp_parallelism=16"}},
+           {"model_name=llama2-7b compile_topology=v5e-8 per_device_batch_size=1 gradient_accumulation_steps=2 max_target_length=1024",
+            {"per_device_batch_size=2", "gradient_accumulation_steps=1"}}}) {
+    SCOPED_TRACE(request);
+    const Offer before = offer_of({}, plan_step(test::words_of(request))),
+                known = offer_of(keys, plan_step(joined(test::words_of(request), keys)));
+    ASSERT_FALSE(before.fits());
+    ASSERT_TRUE(known.fits_well());
+    const Remedies found = remedies(request);
+    ASSERT_FALSE(found.offers.empty());
+    const Offer& best = found.offers.front();
+    EXPECT_TRUE(best.fits_well() && best.devices == before.devices && best.tokens == before.tokens);
+    EXPECT_GE(best.tokens_per_second_per_device, 0.99 * known.tokens_per_second_per_device) << ::testing::PrintToString(best.keys);
+  }
+}
+
+// If a larger machine is needed, the step keeps its rows, or a device does; it never gets more than both.
+TEST(Fit, NamesAMachineForTheSameBatch) {
+  const std::string request =
+      "model_name=llama3.1-405b compile_topology=v4-256 ici_tensor_parallelism=8 per_device_batch_size=1 max_target_length=4096";
+  const Remedies found = remedies(request);
+  ASSERT_FALSE(found.offers.empty());
+  EXPECT_EQ(found.offers.front().devices, 512);
+  EXPECT_EQ(found.offers.front().tokens, 128 * 4096);
+}
+
+// Narrower types are the last resort on the same devices, and it is said that the numbers differ.
+TEST(Fit, RoundsOnlyWhereNothingElseFits) {
+  const Remedies found =
+      remedies("model_name=llama3-70b compile_topology=a100-8 ici_fsdp_parallelism=8 per_device_batch_size=1 max_target_length=2048");
+  ASSERT_FALSE(found.offers.empty());
+  EXPECT_TRUE(found.offers.front().rounds && found.offers.front().fits_well());
+  EXPECT_FALSE(found.offers.back().rounds) << "a larger machine keeps the numbers";
+  for (const Offer& offer : remedies("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1").offers)
+    EXPECT_FALSE(offer.rounds);
 }
 
 TEST(Fit, OffersToShardAReplicatedModel) {
@@ -151,6 +205,29 @@ TEST(Fit, OffersToMakeGradientsAgainWhereAllOfThemAreKept) {
   EXPECT_NE(find(remedies(request + "compile_topology=cpu-1"), {"remat_gradients=true"}), nullptr);
   const Remedies of_several = remedies(request + "compile_topology=cpu-2 ici_data_parallelism=2 ici_fsdp_parallelism=1");
   EXPECT_EQ(find(of_several, {"remat_gradients=true"}), nullptr);
+}
+
+// Plans hold neither scores nor logits: a step that MaxText could not run is told to be narrow, with the key that spares what it lacks.
+TEST(Fit, TellsWhatXlaWouldHold) {
+  const std::string request =
+      "base_emb_dim=2048 base_num_query_heads=32 base_num_kv_heads=8 base_mlp_dim=8192 base_num_decoder_layers=16 head_dim=64 "
+      "vocab_size=128256 decoder_block=llama2 compile_topology=v4-32 per_device_batch_size=1 ";
+  const auto forecast = [&](const std::string& more) { return plan_step(test::words_of(request + more)).step.forecast; };
+  const forecast::Forecast whole = forecast("max_target_length=32768 attention=dot_product"), flash = forecast("max_target_length=32768");
+  EXPECT_EQ(whole.unheld.scores, 4LL * 32 * 32768 * 32768) << "of all heads of a row";
+  EXPECT_EQ(flash.unheld.scores, 0);
+  EXPECT_TRUE(whole.fits_narrowly());
+  EXPECT_FALSE(flash.fits_narrowly());
+  EXPECT_EQ(whole.memory.peak, flash.memory.peak);
+  const std::vector<std::string> narrow = test::words_of(request + "max_target_length=32768 attention=dot_product");
+  const Planned planned = plan_step(narrow);
+  EXPECT_NE(find(remedies_of(narrow, planned.session, planned.step.forecast), {"attention=flash"}), nullptr);
+  EXPECT_EQ(flash.unheld.logits, 4LL * 32768 * 128256);
+  EXPECT_EQ(forecast("max_target_length=32768 num_vocab_tiling=8").unheld.logits, 4LL * 32768 * 128256 / 8);
+  EXPECT_EQ(forecast("max_target_length=32768 gradient_accumulation_steps=2").unheld.logits, 4LL * 32768 * 128256) << "a pass at a time";
+  EXPECT_EQ(forecast("max_target_length=2048 use_iota_embed=true").unheld.one_hot, 2LL * 2048 * 128256);
+  EXPECT_EQ(forecast("max_target_length=2048 ici_tensor_parallelism=4").unheld.logits, 0)
+      << "held by the plan too, where words are sharded";
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 #include "config/pipeline.h"
 #include "data/open.h"
 #include "graph/print.h"
+#include "mesh/context_order.h"
 #include "sharding/dump.h"
 #include "tests/cli/outcome.h"
 #include "tests/train/trainer_support.h"
-#include "train/context_order.h"
 #include "train/program.h"
 
 namespace moesh::test {
@@ -79,7 +79,7 @@ std::string observed_plan(const std::string& request) {
 std::string observed_data(const std::string& request) {
   const session::Session session = test::session(request);
   std::string text = observed_batches(session);
-  write(train::context_order(session.loaded.settings, session.mesh), text);
+  write(mesh::context_order(session.loaded.settings, session.mesh), text);
   for (std::int64_t step = 0; step < 20; ++step)
     text += fmt::format("{} ", train::learning_rate(session.loaded.settings, step));
   return text;

@@ -176,6 +176,23 @@ TEST(PairsSeen, AreThoseThatMasksLeave) {
   EXPECT_DOUBLE_EQ(graph::pairs_seen(0, {}), 0);
 }
 
+// Shards of a row in order, each with its queries' keys counted one by one.
+TEST(PairsSeen, OfTheBusiestShardAreThoseOfItsQueries) {
+  for (graph::AttentionOf of : kReaches) {
+    of.balanced_over = 1;
+    for (const std::int64_t shards : {1, 2, 4, 8}) {
+      double most = 0;
+      for (std::int64_t end = 64 / shards; end <= 64; end += 64 / shards)
+        most = std::max(most, pairs_by_hand(end, of) - pairs_by_hand(end - 64 / shards, of));
+      EXPECT_DOUBLE_EQ(graph::busiest_share(of, 64, shards), most * static_cast<double>(shards) / pairs_by_hand(64, of)) << shards;
+    }
+  }
+  EXPECT_EQ(graph::busiest_share({.balanced_over = 8}, 64, 8), 1);
+  EXPECT_EQ(graph::busiest_share({.balanced_over = 8}, 64, 4), 1);
+  EXPECT_EQ(graph::busiest_share({}, 64, 8), 1) << "all queries see as many keys";
+  EXPECT_GT(graph::busiest_share({.balanced_over = 2}, 64, 8), 1.8);
+}
+
 // The number of multiplications does not depend on the number of key heads: one for all query heads, some, or one for each.
 TEST(WorkOf, AttentionMultipliesForEachQueryHeadAndTheKeysThatItSees) {
   for (const graph::AttentionOf& of : kReaches) {

@@ -58,8 +58,9 @@ TEST(Offload, WaitsWhereAPassIsTooShort) {
   EXPECT_NEAR(seconds, planned("decoder_layer_input=device").step.forecast.seconds, 1e-3 * seconds) << "beside all else";
   mesh::Topology slow = fast.session.target;
   slow.chip.host_bytes_per_second = 1e9;
-  const forecast::Forecast made = forecast::forecast(fast.step.program.plan, fast.session.layout, slow, {1, 1},
-                                                     offloaded_of(fast.session.graph, fast.step.program, {fast.session.layout, fast.session.target}, fast.session.loaded.settings));
+  const forecast::Forecast made = forecast::forecast(
+      fast.step.program.plan, fast.session.layout, slow, {1, 1},
+      {offloaded_of(fast.session.graph, fast.step.program, {fast.session.layout, fast.session.target}, fast.session.loaded.settings)});
   const double ways = 2 * static_cast<double>(kStack) / 1e9;
   EXPECT_GT(made.host.waits, ways - seconds) << "in the update nothing moves";
   EXPECT_LT(made.host.waits, ways - 0.9 * seconds) << "both passes count";
@@ -72,8 +73,9 @@ TEST(Offload, CountsWhatIsMadeAgainAsTheBackwardPass) {
   const auto waits_at = [&](double rate) {
     mesh::Topology slow = of.session.target;
     slow.chip.host_bytes_per_second = rate;
-    return forecast::forecast(of.step.program.plan, of.session.layout, slow, {1, 1},
-                              offloaded_of(of.session.graph, of.step.program, {of.session.layout, of.session.target}, of.session.loaded.settings))
+    return forecast::forecast(
+               of.step.program.plan, of.session.layout, slow, {1, 1},
+               {offloaded_of(of.session.graph, of.step.program, {of.session.layout, of.session.target}, of.session.loaded.settings)})
         .host.waits;
   };
   // If a step saves only each layer's input, the forward pass takes a quarter of the time of all passes.

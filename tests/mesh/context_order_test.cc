@@ -1,10 +1,10 @@
-#include "train/context_order.h"
+#include "mesh/context_order.h"
 
 #include <gmock/gmock.h>
 
 #include "tests/train/trainer_support.h"
 
-namespace moesh::train {
+namespace moesh::mesh {
 namespace {
 
 using test::message_of;
@@ -60,8 +60,8 @@ TEST(ContextOrder, ChangesNoLossAndLeavesLogitsInPlace) {
                               "ici_fsdp_parallelism=1 ici_context_parallelism=2 ";
   test::Training balanced(request, 2, test::kKeepAll);
   test::Training plain(request + "context_parallel_load_balance=false", 2, test::kKeepAll);
-  const StepResults a = balanced.trainer.run_step(balanced.batch());
-  const StepResults b = plain.trainer.run_step(plain.batch());
+  const train::StepResults a = balanced.trainer.run_step(balanced.batch());
+  const train::StepResults b = plain.trainer.run_step(plain.batch());
   EXPECT_NEAR(a.metrics.loss, b.metrics.loss, 1e-6);
   const std::vector<double> x = test::numbers_of(balanced.trainer.logits(a));
   const std::vector<double> y = test::numbers_of(plain.trainer.logits(b));
@@ -69,4 +69,4 @@ TEST(ContextOrder, ChangesNoLossAndLeavesLogitsInPlace) {
 }
 
 }  // namespace
-}  // namespace moesh::train
+}  // namespace moesh::mesh
