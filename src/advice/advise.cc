@@ -107,7 +107,7 @@ std::set<Name> errors_of(const Diagnosis& diagnosis) {
 
 class Trials {
  public:
-  Trials(const std::vector<std::string>& request, const Diagnosis& before, int most)
+  Trials(const Request& request, const Diagnosis& before, int most)
       : request_(request), before_(before), errors_(errors_of(before)), left_(most) {}
 
   // The axis that grows with these keys, which were tried before: the first that grows between slices, otherwise the first within them.
@@ -141,7 +141,7 @@ class Trials {
     const auto [place, is_new] = tried_.try_emplace(join(keys, " "));
     if (!is_new || left_-- <= 0) return place->second;
     try {
-      place->second = diagnose(session::reopen(joined(request_, keys), session::Evenness::reported));
+      place->second = diagnose(session::reopen(request_.with(keys), session::Evenness::reported));
     } catch (const Error&) {
       place->second = std::nullopt;
     }
@@ -212,7 +212,7 @@ class Trials {
     if (fixes.size() > kMostFixes) fixes.resize(kMostFixes);
   }
 
-  const std::vector<std::string>& request_;
+  const Request& request_;
   const Diagnosis& before_;
   std::set<Name> errors_;
   int left_;  // trials left
@@ -220,7 +220,7 @@ class Trials {
 };
 
 // The fixes of a step that does not fit are not among its tries, but searched for by kinds of changes.
-void add_remedies(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast,
+void add_remedies(const Request& request, const session::Session& session, const forecast::Forecast& forecast,
                   Finding& finding) {
   const Remedies remedies = remedies_of(request, session, forecast);
   for (const Offer& offer : remedies.offers) {
@@ -237,7 +237,7 @@ void add_remedies(const std::vector<std::string>& request, const session::Sessio
 
 }  // namespace
 
-Advice advise(const std::vector<std::string>& request, const session::Session& session) {
+Advice advise(const Request& request, const session::Session& session) {
   Diagnosis before = diagnose(session);
   Trials trials(request, before, most_trials(session));
   Advice advice;

@@ -17,6 +17,6 @@ struct Advice {
 
 // `session` is the request's, opened with Evenness::reported. Each change that is offered was tried: it removes its finding, adds no error,
 // and, if the finding is about speed or memory, makes the step faster or smaller. A finding of that kind is left out if no change helps.
-Advice advise(const std::vector<std::string>& request, const session::Session& session);
+Advice advise(const Request& request, const session::Session& session);
 
 }  // namespace moesh::advice

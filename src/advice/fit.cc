@@ -40,7 +40,7 @@ constexpr int kTrialsOfLayouts = 40;  // if fewer trials are left, batches are t
 
 class Search {
  public:
-  Search(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast)
+  Search(const Request& request, const session::Session& session, const forecast::Forecast& forecast)
       : request_(request),
         session_(session),
         settings_(session.loaded.settings),
@@ -232,7 +232,7 @@ class Search {
     const std::optional<std::int64_t> size = parse_integer(name.substr(number));
     for (std::int64_t times = 2; size && times <= kMostTimesLarger; times *= 2) {
       const std::string larger = fmt::format("compile_topology={}{}", name.substr(0, number), *size * times);
-      const bool fits = try_machine(joined({larger}, spread_over(times)), times);
+      const bool fits = (request_.is_translated() && try_machine({larger}, times)) || try_machine(joined({larger}, spread_over(times)), times);
       if (fits && ++machines_that_fit_ == kMostMachines) return;
     }
   }
@@ -310,7 +310,8 @@ class Search {
     }
   }
 
-  // The keys that multiply the devices along fsdp. Sizes of other axes that the request leaves open are fixed at what they are.
+  // The keys that multiply the devices along fsdp. Sizes of other axes that the request leaves open, or that follow from the machine, are
+  // fixed at what they are.
   Keys spread_over(std::int64_t times) const {
     Keys keys;
     bool is_open = false;
@@ -319,7 +320,7 @@ class Search {
       const bool open = settings_.integer(key) < 0;
       if (axis.name == "fsdp") {
         is_open = open;
-      } else if (open && axis.ici > 1) {
+      } else if ((open && axis.ici > 1) || (request_.is_translated() && (axis.ici > 1 || axis.name == "data"))) {
         keys.push_back(fmt::format("{}={}", key, axis.ici));
       }
     }
@@ -397,7 +398,7 @@ class Search {
     offers = std::move(kept);
   }
 
-  const std::vector<std::string>& request_;
+  const Request& request_;
   const session::Session& session_;
   const config::Settings& settings_;
   forecast::Unheld unheld_;  // of the request as it is
@@ -468,7 +469,7 @@ Offer offer_of(const Keys& keys, const Planned& planned) {
 
 std::string speed_words(const Offer& offer) { return with_commas(static_cast<std::int64_t>(offer.tokens_per_second_per_device)); }
 
-Remedies remedies_of(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast) {
+Remedies remedies_of(const Request& request, const session::Session& session, const forecast::Forecast& forecast) {
   return Search(request, session, forecast).run();
 }
 

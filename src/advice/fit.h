@@ -52,7 +52,7 @@ struct Remedies {
 };
 
 // Tries rules, remat policies, chunks, axis sizes, batches and machines, and the best of them together. `forecast`: the request's.
-Remedies remedies_of(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast);
+Remedies remedies_of(const Request& request, const session::Session& session, const forecast::Forecast& forecast);
 
 // The change that comes nearest if nothing fits on as many devices.
 std::string nearest_words(const Remedies& remedies);

@@ -60,9 +60,9 @@ Planned plan_step(const std::vector<std::string>& request) {
   return {std::move(session), std::move(step)};
 }
 
-std::optional<Planned> try_keys(const std::vector<std::string>& request, const Keys& keys) {
+std::optional<Planned> try_keys(const Request& request, const Keys& keys) {
   try {
-    session::Session session = session::reopen(joined(request, keys));
+    session::Session session = session::reopen(request.with(keys));
     PlannedStep step = plan_step(session);
     return Planned{std::move(session), std::move(step)};
   } catch (const Error&) {

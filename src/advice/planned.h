@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/keys.h"
+#include "config/request.h"
 #include "forecast/forecast.h"
 #include "session/session.h"
 #include "train/program.h"
@@ -14,6 +14,7 @@ namespace moesh::advice {
 
 using config::joined;
 using config::Keys;
+using config::Request;
 
 struct PlannedStep {
   train::StepProgram program;
@@ -41,6 +42,6 @@ std::vector<std::string> rule_sets_to_try();
 bool plans_at_once(const session::Session& session);
 
 // Plans the request with these keys added; nothing if it is refused. No notices are logged.
-std::optional<Planned> try_keys(const std::vector<std::string>& request, const Keys& keys);
+std::optional<Planned> try_keys(const Request& request, const Keys& keys);
 
 }  // namespace moesh::advice

@@ -157,7 +157,16 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
   end_rest();
 }
 
-void Arguments::put_before(std::vector<std::string> keys) { request_.insert(request_.begin(), keys.begin(), keys.end()); }
+void Arguments::translate(config::Keys request, config::Request::With with) {
+  request_ = std::move(request);
+  with_ = std::move(with);
+}
+
+config::Request Arguments::changeable(const config::Keys& more) const {
+  config::Keys words = config::joined(request_, more);
+  if (!with_) return words;
+  return {std::move(words), [with = with_, more](const config::Keys& changes) { return with(config::joined(more, changes)); }};
+}
 
 bool Arguments::has(std::string_view option) const {
   return std::any_of(given_.begin(), given_.end(), [&](const Given& g) { return g.option == option; });
@@ -200,10 +209,13 @@ const std::vector<std::string>& request_alone(const Arguments& arguments, const 
   return arguments.request();
 }
 
+config::Keys skew_of(const Arguments& arguments) {
+  const auto skew = arguments.value(kSkew.name);
+  return skew ? config::Keys{"router_skew=" + *skew} : config::Keys{};
+}
+
 std::vector<std::string> request_with_skew(const Arguments& arguments, const std::string& fix) {
-  std::vector<std::string> request = request_alone(arguments, fix);
-  if (const auto skew = arguments.value(kSkew.name)) request.push_back("router_skew=" + *skew);
-  return request;
+  return config::joined(request_alone(arguments, fix), skew_of(arguments));
 }
 
 std::span<const Command* const> commands() { return kCommands; }

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/request.h"
+
 namespace moesh::cli {
 
 struct Option {
@@ -30,8 +32,10 @@ class Arguments {
   const std::vector<std::string>& request() const { return request_; }  // FILE.yml and key=value
   const std::vector<std::string>& words() const { return words_; }      // words that are neither
   const std::vector<std::string>& all_words() const { return all_words_; }  // both in order, for commands that take any text
-  // Inserts `keys` at the beginning of the request, so that the user's own keys override them.
-  void put_before(std::vector<std::string> keys);
+  // Replaces the request by what another program's is translated to; `with` translates it with keys added.
+  void translate(config::Keys request, config::Request::With with);
+  // The request with these keys, and how it changes.
+  config::Request changeable(const config::Keys& more = {}) const;
 
  private:
   struct Given {
@@ -39,7 +43,8 @@ class Arguments {
     std::string value;
   };
   std::vector<Given> given_;
-  std::vector<std::string> request_;
+  config::Keys request_;
+  config::Request::With with_;
   std::vector<std::string> words_;
   std::vector<std::string> all_words_;
 };
@@ -64,6 +69,8 @@ inline constexpr Option kSkew{"--skew", "S",
                               "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"};
 // As request_alone, with router_skew=S appended if --skew was given.
 std::vector<std::string> request_with_skew(const Arguments& arguments, const std::string& fix = {});
+// What it appends.
+config::Keys skew_of(const Arguments& arguments);
 
 struct Command {
   std::string_view name;

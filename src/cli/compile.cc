@@ -138,7 +138,7 @@ int run_compile(const Arguments& arguments) {
   const Routing routing = routing_of(planned);
   std::optional<advice::Remedies> remedies;
   if (!planned.step.forecast.fits() && (page || !arguments.has("--json")))
-    remedies = advice::remedies_of(request, planned.session, planned.step.forecast);
+    remedies = advice::remedies_of(arguments.changeable(skew_of(arguments)), planned.session, planned.step.forecast);
   const std::string said = page ? write_page(*page, front_of(planned, routing, remedies), {{"", planned, request}}) : "";
   if (arguments.has("--json")) {
     print_json(planned, routing);

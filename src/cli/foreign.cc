@@ -18,10 +18,10 @@ namespace {
 
 using foreign::Imported;
 
-Imported imported(const Arguments& arguments) {
+// `own`: the keys that the user gives directly.
+Imported imported(const Arguments& arguments, config::Keys own) {
   Imported all;
   const std::vector<std::string> from = arguments.values(kFrom.name);
-  std::vector<std::string> own = arguments.request();
   if (const std::optional<std::string> path = arguments.value(kHuggingFace.name)) {
     all = foreign::from_hugging_face(*path, own);
     own = config::joined(std::move(own), all.keys);
@@ -74,10 +74,14 @@ void refuse_unquoted() {
 
 Arguments with_foreign_request(const Command& command, Arguments arguments) {
   if (!takes_foreign_requests(command) || (!arguments.has(kFrom.name) && !arguments.has(kHuggingFace.name))) return arguments;
-  Imported made = imported(arguments);
+  const Imported made = imported(arguments, arguments.request());
   const std::string text = told(command, arguments, made);
   fmt::print(arguments.has("--json") ? stderr : stdout, "{}", text);
-  arguments.put_before(std::move(made.keys));
+  const auto with = [given = arguments](const config::Keys& more) {
+    const config::Keys own = config::joined(given.request(), more);
+    return config::joined(imported(given, own).keys, own);
+  };
+  arguments.translate(with({}), with);
   return arguments;
 }
 

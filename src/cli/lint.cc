@@ -54,7 +54,7 @@ int run_lint(const Arguments& arguments) {
   // Dims that do not divide evenly are findings here instead of ending the command.
   const std::vector<std::string>& request = request_alone(arguments);
   const session::Session session = session::open(request, session::Evenness::reported);
-  const advice::Advice advice = advice::advise(request, session);
+  const advice::Advice advice = advice::advise(arguments.changeable(), session);
   if (!arguments.has("--json")) {
     const int width = terminal_width();
     fmt::print("{}\n{}", wrapped(session::heading(session) + "\n" + fit_of(session, advice), width, 2),

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -45,12 +46,9 @@ std::optional<Slice> slice_of(const GridSizes& sizes, const Chip& chip, std::int
   return std::nullopt;
 }
 
-bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
-
 std::optional<Slice> slice_of(const NodeSizes& sizes, const Chip&, std::int64_t size) {
   if (size < 1 || size > sizes.most) return std::nullopt;
-  const bool within = size == sizes.node || (size < sizes.node && is_power_of_two(size));
-  if (within) return Slice{{size}, {false}, size};
+  if (size <= sizes.node) return Slice{{size}, {false}, size};
   if (size % sizes.node != 0) return std::nullopt;
   return Slice{{size / sizes.node, sizes.node}, {false, false}, size};
 }
@@ -68,8 +66,8 @@ std::vector<std::int64_t> neighbours(const GridSizes& sizes, std::int64_t) {
 }
 
 std::vector<std::int64_t> neighbours(const NodeSizes& sizes, std::int64_t size) {
-  std::vector<std::int64_t> numbers = {sizes.node};
-  for (std::int64_t part = 1; part < sizes.node; part *= 2) numbers.push_back(part);
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(sizes.node));
+  std::iota(numbers.begin(), numbers.end(), 1);
   const std::int64_t nodes = std::min(size, sizes.most) / sizes.node;
   for (const std::int64_t count : {nodes, nodes + 1}) {
     if (count > 0 && count * sizes.node <= sizes.most) numbers.push_back(count * sizes.node);
@@ -128,9 +126,7 @@ std::string spelled(const GridSizes& sizes) {
 }
 
 std::string spelled(const NodeSizes& sizes) {
-  std::string parts;
-  for (std::int64_t part = 1; part < sizes.node; part *= 2) parts += fmt::format("{}, ", part);
-  return fmt::format("{}or a multiple of {} up to {}", parts, sizes.node, sizes.most);
+  return fmt::format("1 to {}, or a multiple of {} up to {}", sizes.node, sizes.node, sizes.most);
 }
 
 std::string spelled(const AnySizes& sizes) { return fmt::format("1 to {}", sizes.most); }

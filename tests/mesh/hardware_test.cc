@@ -132,7 +132,7 @@ class TemporaryFile {
 };
 
 TEST(Catalogue, HasTheKindsThatTheDesignNames) {
-  EXPECT_EQ(join(hardware_names(), " "), "a100 b200 b300 cpu gb200 gb300 h100 h200 mi300x mi325x mi355x tpu7x v4 v5e v5p v6e");
+  EXPECT_EQ(join(hardware_names(), " "), "a100 a100-40gb a800 b200 b300 cpu gb200 gb300 h100 h200 h800 mi300x mi325x mi355x tpu7x v4 v5e v5p v6e");
 }
 
 TEST(Catalogue, GivesEveryKindItsSourceItsRatesAndAWayOutOfTheSlice) {
@@ -154,7 +154,7 @@ TEST(Catalogue, GivesEveryKindItsSourceItsRatesAndAWayOutOfTheSlice) {
 
 TEST(Catalogue, LeavesOutFp8WhereTheChipHasNone) {
   for (const std::string& name : hardware_names()) {
-    const bool has_none = name == "a100" || name == "cpu" || name == "v4" || name == "v5e";
+    const bool has_none = name.starts_with("a100") || name == "a800" || name == "cpu" || name == "v4" || name == "v5e";
     EXPECT_EQ(load_builtin_chip(name).fp8_flops_per_second.has_value(), !has_none) << name;
   }
 }
@@ -205,6 +205,7 @@ TEST(FindTopology, MultipliesDevicesBySlices) {
 TEST(FindTopology, TakesPartOfANodeOrWholeNodes) {
   EXPECT_EQ(printed(find_topology("h100-1", 1).grid), "1");
   EXPECT_EQ(printed(find_topology("b200-4", 1).grid), "4");
+  EXPECT_EQ(printed(find_topology("a100-40gb-3", 1).grid), "3");
   EXPECT_EQ(printed(find_topology("mi300x-8", 1).grid), "8");
   EXPECT_EQ(printed(find_topology("a100-24", 1).grid), "3x8");
   EXPECT_EQ(find_topology("h200-65536", 1).devices(), 65536);
@@ -271,7 +272,7 @@ TEST(FindTopology, SaysThatAFileIsMissing) {
 }
 
 TEST(FindTopology, NamesTheNearestKinds) {
-  const std::string kinds = "a100, b200, b300, cpu, gb200, gb300, h100, h200, mi300x, mi325x, mi355x, tpu7x, v4, v5e, v5p, v6e";
+  const std::string kinds = "a100, a100-40gb, a800, b200, b300, cpu, gb200, gb300, h100, h200, h800, mi300x, mi325x, mi355x, tpu7x, v4, v5e, v5p, v6e";
   EXPECT_EQ(name_refusal("V5P-128"), "compile_topology: hardware 'V5P-128' is unknown, KIND-SIZE with one of " + kinds +
                                          " or PATH.yml:SIZE was expected\n  fix: did you mean v5p-128?");
   EXPECT_EQ(name_refusal("mi300-16"), "compile_topology: hardware 'mi300-16' is unknown, KIND-SIZE with one of " + kinds +
@@ -294,7 +295,7 @@ TEST(FindTopology, NamesTheNearestSizes) {
             "compile_topology: hardware 'tpu7x' has no size '99999': one of 99 sizes from 2 to 18432 was expected\n"
             "  fix: use tpu7x-18432");
   EXPECT_EQ(name_refusal("h100-12"),
-            "compile_topology: hardware 'h100' has no size '12': 1, 2, 4, or a multiple of 8 up to 65536 was expected\n"
+            "compile_topology: hardware 'h100' has no size '12': 1 to 8, or a multiple of 8 up to 65536 was expected\n"
             "  fix: use h100-8 or h100-16");
   EXPECT_EQ(name_refusal("cpu-65537"),
             "compile_topology: hardware 'cpu' has no size '65537': 1 to 65536 was expected\n  fix: use cpu-65536");
@@ -308,7 +309,7 @@ TEST(FindTopology, RefusesSizesThatAreNoPlainNumber) {
     const std::string message = name_refusal("h100-" + size);
     EXPECT_EQ(message,
               "compile_topology: hardware 'h100' has no size '" + size +
-                  "': 1, 2, 4, or a multiple of 8 up to 65536 was expected\n  fix: for example h100-8 or h100-16");
+                  "': 1 to 8, or a multiple of 8 up to 65536 was expected\n  fix: for example h100-8 or h100-16");
   }
   EXPECT_TRUE(name_refusal("v5p-99999999999999999999").find("has no size '99999999999999999999'") != std::string::npos);
   EXPECT_TRUE(name_refusal("h100-9223372036854775807").find("use h100-65536") != std::string::npos);
