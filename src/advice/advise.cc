@@ -30,6 +30,7 @@ constexpr std::size_t kMostTries = 24;   // tries per finding
 constexpr std::size_t kMostFixes = 3;    // fixes offered per finding
 constexpr double kFaster = 1.02;         // the least speed-up that is worth a warning
 constexpr double kClearlyFaster = 1.05;  // the least speed-up that is worth a remark
+constexpr double kMuchFaster = 1.2;      // the least speed-up that other axis sizes must bring
 constexpr double kSmaller = 0.9;
 constexpr double kHardlySlower = 0.98;
 constexpr double kFarSlower = 0.5;       // the speed relative to the best fix below which a fix is dropped
@@ -84,6 +85,8 @@ Diagnosis diagnose(const session::Session& session) {
     PlannedStep step = plan_step(session);
     find_repeated({session, step}, sets, made.findings);
     find_slow_links({session, step}, made.findings);
+    find_waits({session, step}, made.findings);
+    find_wide_products({session, step}, made.findings);
     if (has_target(session) && !step.forecast.fits()) made.findings.insert(made.findings.begin(), does_not_fit(session, step));
     if (has_target(session) && step.forecast.fits_narrowly()) made.findings.insert(made.findings.begin(), fits_narrowly(step));
     made.forecast = std::move(step.forecast);
@@ -133,6 +136,8 @@ class Trials {
       if (keeps_fit(fix) && pays(fix, finding)) fixes.push_back(std::move(fix));
     }
     keep_best(fixes);
+    if (finding.gain == Gain::much_speed)
+      std::erase_if(fixes, [&](const Fix& fix) { return fix.faster * kMuchFaster < fixes.front().faster; });
     return fixes;
   }
 
@@ -152,7 +157,7 @@ class Trials {
   bool mends(const Diagnosis& after, const Finding& finding) const {
     for (const Finding& f : after.findings) {
       const Name name{f.check, f.about};
-      if (name == Name{finding.check, finding.about}) return false;
+      if (name == Name{finding.check, finding.about} && finding.gain != Gain::much_speed) return false;
       const bool is_new = f.severity == Severity::error && !errors_.contains(name);
       if (is_new && (f.check != "does-not-fit" || before_.forecast)) return false;
     }
@@ -183,6 +188,7 @@ class Trials {
     const bool is_faster = fix.faster >= (finding.severity == Severity::info ? kClearlyFaster : kFaster);
     const bool is_smaller = static_cast<double>(fix.peak) < kSmaller * static_cast<double>(before_.forecast->memory.peak);
     if (gain == Gain::speed) return is_faster;
+    if (gain == Gain::much_speed) return fix.faster >= kMuchFaster;
     return (is_smaller && fix.faster >= kHardlySlower) || (gain == Gain::either && is_faster);
   }
 
@@ -199,7 +205,7 @@ class Trials {
   }
 
   // Sorts by whether a fix fits, then by whether it keeps the batch, then by speed. Of fixes with equal results only the first is kept,
-  // and none that is far slower than the best.
+  // none that makes the step slower if another does not, and none that is far slower than the best.
   void keep_best(std::vector<Fix>& fixes) const {
     const auto fits = [](const Fix& fix) { return fix.peak > 0 && fix.peak <= fix.usable; };
     std::stable_sort(fixes.begin(), fixes.end(), [&](const Fix& a, const Fix& b) {
@@ -208,6 +214,8 @@ class Trials {
     const auto are_alike = [](const Fix& a, const Fix& b) { return a.peak == b.peak && a.seconds == b.seconds && a.peak > 0; };
     fixes.erase(std::unique(fixes.begin(), fixes.end(), are_alike), fixes.end());
     if (!fixes.empty() && fits(fixes.front())) std::erase_if(fixes, [&](const Fix& fix) { return !fits(fix); });
+    if (std::any_of(fixes.begin(), fixes.end(), [](const Fix& fix) { return fix.faster >= 1; }))
+      std::erase_if(fixes, [](const Fix& fix) { return fix.faster < kHardlySlower; });
     std::erase_if(fixes, [&](const Fix& fix) { return fix.seconds * kFarSlower > fixes.front().seconds && keeps_batch(fix); });
     if (fixes.size() > kMostFixes) fixes.resize(kMostFixes);
   }
@@ -235,6 +243,20 @@ void add_remedies(const Request& request, const session::Session& session, const
   if (!remedies.fits_here && !forecast.fits()) finding.cost += ". " + nearest_words(remedies);
 }
 
+// A step that waits, and an axis that lies across slow links, may have one cause, of which the latter says more. The former is kept
+// if its fix is much faster.
+void keep_telling(std::vector<Finding>& findings) {
+  const auto speed_of = [&](std::string_view check) {
+    double most = 0;
+    for (const Finding& f : findings) {
+      if (f.check == check && !f.fixes.empty()) most = std::max(most, f.fixes.front().faster);
+    }
+    return most;
+  };
+  const double waits = speed_of("waits"), links = speed_of("slow-link");
+  if (links * kMuchFaster >= waits) std::erase_if(findings, [](const Finding& f) { return f.check == "waits"; });
+}
+
 }  // namespace
 
 Advice advise(const Request& request, const session::Session& session) {
@@ -250,6 +272,7 @@ Advice advise(const Request& request, const session::Session& session) {
       finding.what += fmt::format("; {} had better lie there", trials.axis_that_grows(finding.fixes.front().keys));
     advice.findings.push_back(std::move(finding));
   }
+  keep_telling(advice.findings);
   std::stable_sort(advice.findings.begin(), advice.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
   advice.forecast = std::move(before.forecast);

@@ -32,4 +32,10 @@ void find_repeated(const StepView& view, const std::vector<std::string>& sets, s
 // Finds axes that span several slices or nodes and carry traffic in every layer for which kernels wait.
 void find_slow_links(const StepView& view, std::vector<sharding::Finding>& findings);
 
+// Finds a step whose kernels wait for communication much of the time.
+void find_waits(const StepView& view, std::vector<sharding::Finding>& findings);
+
+// Finds products in float32 on chips.
+void find_wide_products(const StepView& view, std::vector<sharding::Finding>& findings);
+
 }  // namespace moesh::advice

@@ -154,7 +154,7 @@ class Search {
 
   // Tries the same batch in fewer passes, which saves the sum of the gradients if one is left, in more, and smaller batches.
   void try_batches() {
-    for (const std::int64_t passes : divisors_of_passes()) attempt(Kind::passes, merged(passes));
+    for (const Keys& merged : fewer_passes(settings_)) attempt(Kind::passes, merged);
     bool smaller_fits = false;
     for (const std::int64_t parts : parts_of_batch()) {
       const Keys passes = in_passes(parts);
@@ -182,21 +182,6 @@ class Search {
       const std::optional<Offer> both = attempt(Kind::types, joined(together_, types));
       if (both && both->fits_well()) return;
     }
-  }
-
-  std::vector<std::int64_t> divisors_of_passes() const {
-    const std::int64_t passes = settings_.integer("gradient_accumulation_steps");
-    std::vector<std::int64_t> divisors;
-    for (std::int64_t d = 2; d <= passes && d <= kMostParts; ++d) {
-      if (passes % d == 0) divisors.push_back(d);
-    }
-    return divisors;
-  }
-
-  // So many passes as one.
-  Keys merged(std::int64_t passes) const {
-    return {fmt::format("per_device_batch_size={:g}", settings_.real("per_device_batch_size") * static_cast<double>(passes)),
-            fmt::format("gradient_accumulation_steps={}", settings_.integer("gradient_accumulation_steps") / passes)};
   }
 
   // The parts into which the rows of a device in one pass may be divided: divisors of a whole number of rows, powers of two where parts
@@ -232,7 +217,8 @@ class Search {
     const std::optional<std::int64_t> size = parse_integer(name.substr(number));
     for (std::int64_t times = 2; size && times <= kMostTimesLarger; times *= 2) {
       const std::string larger = fmt::format("compile_topology={}{}", name.substr(0, number), *size * times);
-      const bool fits = (request_.is_translated() && try_machine({larger}, times)) || try_machine(joined({larger}, spread_over(times)), times);
+      const bool grows_by_itself = request_.is_translated() && try_machine({larger}, times);
+      const bool fits = grows_by_itself || try_machine(joined({larger}, spread_over(times)), times);
       if (fits && ++machines_that_fit_ == kMostMachines) return;
     }
   }
@@ -411,6 +397,17 @@ class Search {
 };
 
 }  // namespace
+
+std::vector<Keys> fewer_passes(const config::Settings& settings) {
+  const std::int64_t passes = settings.integer("gradient_accumulation_steps");
+  std::vector<Keys> all;
+  for (std::int64_t times = 2; times <= std::min(passes, kMostParts); ++times) {
+    if (passes % times != 0) continue;
+    all.push_back({fmt::format("per_device_batch_size={:g}", settings.real("per_device_batch_size") * static_cast<double>(times)),
+                   fmt::format("gradient_accumulation_steps={}", passes / times)});
+  }
+  return all;
+}
 
 bool has_target(const session::Session& session) { return !session.loaded.settings.text("compile_topology").empty(); }
 

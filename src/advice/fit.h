@@ -13,6 +13,9 @@ namespace moesh::advice {
 // a step fits one of them does not arise.
 bool has_target(const session::Session& session);
 
+// The keys for the same batch in fewer passes.
+std::vector<Keys> fewer_passes(const config::Settings& settings);
+
 // The parts of the peak, in the order in which something can be done about them: "state 65.2 GiB, gradients 21.7 GiB, saved activations
 // 3.00 GiB, ...".
 std::string memory_words(const forecast::Memory& memory);

@@ -71,18 +71,18 @@ int run_lint(const Arguments& arguments) {
   return sharding::has_errors(advice.findings) ? 1 : 0;
 }
 
-const Command kLint{
-    "lint",
-    "[FILE.yml] [key=value ...] [--json]",
-    "what is odd about a layout, with a fix for each finding",
-    "Looks for steps that do not fit the target's memory, sizes that do not divide, batches smaller than their axes,\n"
-    "parameters that leave out axes, work and memory that devices repeat, traffic over slow links in every layer, dims of\n"
-    "one value that compete for an axis, rules of yours that never apply or name axes that the mesh lacks, dearer ways to\n"
-    "experts, and pipeline stages, which are not run. A cause is told once. Each fix was planned: added to the command it\n"
-    "ends its finding and adds no error; what costs time or memory is only told where some change helps.\n"
-    "Exit code 1 when a finding is an error.",
-    kLintOptions,
-    kLintExamples,
-    run_lint};
+const Command kLint{"lint",
+                    "[FILE.yml] [key=value ...] [--json]",
+                    "what is odd about a layout, with a fix for each finding",
+                    "Looks for steps that do not fit the target's memory, or hardly, sizes that do not divide, batches smaller than their\n"
+                    "axes, parameters that leave out axes, work and memory that devices repeat, traffic over slow links in every layer,\n"
+                    "waits for communication that other axis sizes would save, products in float32, dims of one value that compete for an\n"
+                    "axis, rules of yours that never apply or name axes that the mesh lacks, dearer ways to experts, and pipeline stages,\n"
+                    "which are not run. A cause is told once. Each fix was planned: added to the command it ends its finding, or makes a\n"
+                    "step that waits at least 1.2 times as fast, and adds no error; what costs time or memory is only told where some\n"
+                    "change helps. Exit code 1 when a finding is an error.",
+                    kLintOptions,
+                    kLintExamples,
+                    run_lint};
 
 }  // namespace moesh::cli

@@ -76,6 +76,16 @@ std::string count_of(std::int64_t count, std::string_view unit) {
   return fmt::format("{} {}{}", with_commas(count), unit, count == 1 ? "" : "s");
 }
 
+// The size of one axis with which all multiply to `target`, the largest axis that allows it.
+std::string size_that_fits(const std::vector<Factor>& factors, std::int64_t target) {
+  const std::int64_t known = known_product(factors);
+  const Factor* best = nullptr;
+  for (const Factor& factor : factors) {
+    if (factor.size > 1 && target % (known / factor.size) == 0 && (best == nullptr || factor.size > best->size)) best = &factor;
+  }
+  return best == nullptr ? "" : fmt::format("{}={}, or ", best->key, target / (known / best->size));
+}
+
 // Fills in the one open size, and refuses sizes whose product is not `target`.
 void close_factors(std::vector<Factor>& factors, std::int64_t target, std::string_view unit,
                    const std::string& target_name) {
@@ -85,9 +95,11 @@ void close_factors(std::vector<Factor>& factors, std::int64_t target, std::strin
   const std::int64_t known = known_product(factors);
   const bool fits = open == 1 ? target % known == 0 : target == known;
   if (!fits) {
-    refuse(fmt::format("{} make {}{}, {} has {}", given, open == 1 ? "a multiple of " : "", known, target_name,
-                       count_of(target, unit)),
-           "the mesh", "set one axis to -1 to take what is left, or choose sizes that multiply to it");
+    refuse(fmt::format("{} make {}{}, {} has {}", given, open == 1 ? "a multiple of " : "", known, target_name, count_of(target, unit)),
+           "the mesh",
+           (open == 0 ? size_that_fits(factors, target) : "") +
+               (open == 0 && unit == "slice" ? fmt::format("compile_topology_num_slices={}, or ", known) : "") +
+               "set one axis to -1 to take what is left, or choose sizes that multiply to it");
   }
   for (Factor& factor : factors) {
     if (factor.size < 0) factor.size = target / known;

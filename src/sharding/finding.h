@@ -27,7 +27,7 @@ struct Fix {
 };
 
 // The gain that a fix must bring for its finding to be reported.
-enum class Gain : std::uint8_t { none, speed, memory, either };
+enum class Gain : std::uint8_t { none, speed, much_speed, memory, either };
 
 // Adds settings that may fix a finding; empty ones are left out.
 void add_try(Keys keys, std::vector<Keys>& tries);

@@ -315,6 +315,56 @@ TEST(AdviseSlow, IsSilentOnSoundLayouts) {
   }
 }
 
+// Steps that wait for the weights' gathers or for the batch's passes, and need not. Every fix gives the speed that it promises.
+TEST(AdviseSlow, MakesTenStepsThatWaitFaster) {
+  for (const std::string request :
+       {"model_name=mixtral-8x22b compile_topology=h100-128 per_device_batch_size=1",
+        "model_name=mixtral-8x7b compile_topology=h100-128 per_device_batch_size=1",
+        "model_name=mixtral-8x22b compile_topology=h100-8 compile_topology_num_slices=16 per_device_batch_size=1 "
+        "dcn_data_parallelism=1 dcn_fsdp_parallelism=16",
+        "model_name=qwen3-235b-a22b compile_topology=h100-256 per_device_batch_size=1",
+        "model_name=qwen3-30b-a3b compile_topology=b200-64 per_device_batch_size=1 max_target_length=4096",
+        "model_name=deepseek3-671b compile_topology=tpu7x-256 ici_fsdp_parallelism=256 per_device_batch_size=4",
+        "model_name=deepseek2-16b compile_topology=mi355x-64 per_device_batch_size=1",
+        "model_name=llama2-7b compile_topology=v6e-64 per_device_batch_size=1 gradient_accumulation_steps=8",
+        "model_name=llama3-70b compile_topology=h100-256 per_device_batch_size=1 max_target_length=2048 gradient_accumulation_steps=4",
+        "model_name=gpt-oss-120b compile_topology=h200-64 per_device_batch_size=1"}) {
+    SCOPED_TRACE(request);
+    const Advice before = advice_on(request);
+    const auto found = std::find_if(before.findings.begin(), before.findings.end(),
+                                    [](const Finding& f) { return f.check == "waits" || f.check == "slow-link"; });
+    ASSERT_NE(found, before.findings.end()) << told(before);
+    ASSERT_FALSE(found->fixes.empty());
+    EXPECT_GE(found->fixes.front().faster, found->check == "waits" ? 1.2 : 1.02);
+    for (const sharding::Fix& fix : found->fixes) {
+      const Advice after = advice_on(joined(test::words_of(request), fix.keys));
+      ASSERT_TRUE(after.forecast) << told(after);
+      EXPECT_NEAR(after.forecast->tokens_per_second_per_device / before.forecast->tokens_per_second_per_device, fix.faster, 1e-9);
+      EXPECT_TRUE(after.forecast->fits());
+    }
+  }
+}
+
+TEST(Advise, TellsOfProductsInFloat32) {
+  expect_spoken("float32-products", {"model_name=llama2-7b compile_topology=a100-8 dtype=float32 per_device_batch_size=1",
+                                     "model_name=mixtral-8x7b compile_topology=v5p-64 dtype=float32 per_device_batch_size=4",
+                                     "model_name=gemma2-2b compile_topology=v6e-8 dtype=float32"});
+  for (const std::string request : {"model_name=llama2-7b compile_topology=cpu-8 dtype=float32 per_device_batch_size=1",
+                                    "model_name=llama2-7b compile_topology=a100-8 weight_dtype=float32 per_device_batch_size=1"}) {
+    for (const Finding& f : advice_on(request).findings) EXPECT_NE(f.check, "float32-products") << request;
+  }
+}
+
+// Waste is no reason to make a step slower.
+TEST(Advise, OffersNoSlowerStepWhereAFasterOneIsAtHand) {
+  const Advice advice = advice_on("model_name=llama2-7b compile_topology=v6e-32 per_device_batch_size=0.3");
+  const auto found =
+      std::find_if(advice.findings.begin(), advice.findings.end(), [](const Finding& f) { return f.check == "small-batch"; });
+  ASSERT_NE(found, advice.findings.end()) << told(advice);
+  ASSERT_FALSE(found->fixes.empty());
+  for (const sharding::Fix& fix : found->fixes) EXPECT_GE(fix.faster, 1) << join(fix.keys, " ");
+}
+
 // What lint lets pass can be planned, and what it calls an error of sizes cannot.
 TEST(AdviseSlow, AgreesWithThePlannerOnWhatCanBeLaidOut) {
   std::mt19937 random(26);

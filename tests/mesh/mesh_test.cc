@@ -126,7 +126,7 @@ TEST(BuildMesh, RefusesARuleForAnAxisThatNoMeshHas) {
 TEST(BuildMesh, NamesEveryFactorOfAProductThatDoesNotFit) {
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 ici_fsdp_parallelism=4 ici_expert_parallelism=4"),
             "the mesh: ici_fsdp_parallelism=4 x ici_expert_parallelism=4 make 16, a slice of v6e-8 has 8 devices\n"
-            "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
+            "  fix: ici_fsdp_parallelism=2, or set one axis to -1 to take what is left, or choose sizes that multiply to it");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 ici_tensor_parallelism=3"),
             "the mesh: ici_fsdp_parallelism=-1 x ici_tensor_parallelism=3 make a multiple of 3, a slice of v6e-8 has 8 "
             "devices\n  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
@@ -135,10 +135,11 @@ TEST(BuildMesh, NamesEveryFactorOfAProductThatDoesNotFit) {
             "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 compile_topology_num_slices=2 dcn_data_parallelism=3"),
             "the mesh: dcn_data_parallelism=3 make 3, v6e-8 has 2 slices\n"
-            "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
+            "  fix: dcn_data_parallelism=2, or compile_topology_num_slices=3, or set one axis to -1 to take what is left, or choose sizes "
+            "that multiply to it");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-1 ici_fsdp_parallelism=2"),
             "the mesh: ici_fsdp_parallelism=2 make 2, a slice of v6e-1 has 1 device\n"
-            "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
+            "  fix: ici_fsdp_parallelism=1, or set one axis to -1 to take what is left, or choose sizes that multiply to it");
 }
 
 TEST(BuildMesh, LeavesOneAxisOpenAtMost) {

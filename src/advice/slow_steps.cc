@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/core.h>
+
+#include "advice/checks.h"
+#include "advice/factorings.h"
+#include "advice/fit.h"
+#include "base/text.h"
+#include "forecast/report.h"
+
+namespace moesh::advice {
+namespace {
+
+using sharding::Finding;
+using sharding::Severity;
+
+constexpr double kShareWorthSaying = 0.5;  // of a step, in which kernels wait
+constexpr std::size_t kMostNamed = 3;
+
+using Axes = std::vector<mesh::Axis>;
+
+// The mesh with devices moved from one axis to another, within slices or between them, if the model and the batch divide evenly over it.
+void try_moves(const session::Session& session, mesh::AxisIndex from, mesh::AxisIndex to, std::int64_t mesh::Axis::*level,
+               std::vector<Keys>& tries) {
+  const mesh::Mesh& mesh = session.mesh;
+  for (std::int64_t factor = 2; factor <= mesh.axis(from).*level; ++factor) {
+    if (mesh.axis(from).*level % factor != 0) continue;
+    Axes axes = mesh.axes();
+    axes[from].*level /= factor;
+    axes[to].*level *= factor;
+    const mesh::Mesh other(std::move(axes));
+    if (!takes_rows(session.layout, other, session.batch.micro_rows) || !state_on(session, other)) continue;
+    tries.push_back(mesh::keys_between(mesh, other));
+  }
+}
+
+// The same batch in fewer passes, each of which gathers the weights; then other axis sizes, experts first, as weights that tokens are sent
+// to need not be gathered.
+std::vector<Keys> ways_to_wait_less(const session::Session& session) {
+  const mesh::Mesh& mesh = session.mesh;
+  std::vector<Keys> tries = fewer_passes(session.loaded.settings);
+  for (const std::string_view name : {"expert", "fsdp", "data", "tensor"}) {
+    const auto to = mesh.find(name);
+    if (!to || (name == "expert" && !session.shape.is_moe())) continue;
+    for (mesh::AxisIndex from = 0; from < mesh.axes().size(); ++from) {
+      if (from == *to) continue;
+      for (const auto level : {&mesh::Axis::ici, &mesh::Axis::dcn}) try_moves(session, from, *to, level, tries);
+    }
+  }
+  return tries;
+}
+
+std::string most_waited_for(const forecast::Forecast& forecast) {
+  std::map<std::string, double> seconds;
+  for (const forecast::Sent& sent : forecast.collectives)
+    seconds[fmt::format("{} over {} for {}", sent.kind, sent.axes, sent.cause)] += sent.exposed;
+  std::vector<std::pair<std::string, double>> sorted(seconds.begin(), seconds.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (sorted.size() > kMostNamed) sorted.resize(kMostNamed);
+  std::vector<std::string> words;
+  for (const auto& [name, waited] : sorted) words.push_back(fmt::format("{}: {}", name, forecast::seconds_words(waited)));
+  return join(words, "; ");
+}
+
+}  // namespace
+
+void find_waits(const StepView& view, std::vector<Finding>& findings) {
+  const forecast::Forecast& forecast = view.step.forecast;
+  const double share = forecast.exposed / forecast.seconds;
+  if (!has_target(view.session) || !forecast.is_of_chips || share < kShareWorthSaying) return;
+  Finding f{Severity::warning, "waits", "the step",
+            fmt::format("kernels wait for communication {:.0f}% of the step, and need not", 100 * share),
+            most_waited_for(forecast),
+            fmt::format("{} of {} a step", forecast::seconds_words(forecast.exposed), forecast::seconds_words(forecast.seconds))};
+  f.tries = ways_to_wait_less(view.session);
+  f.gain = sharding::Gain::much_speed;
+  findings.push_back(std::move(f));
+}
+
+void find_wide_products(const StepView& view, std::vector<Finding>& findings) {
+  const config::Settings& settings = view.session.loaded.settings;
+  if (!has_target(view.session) || !view.step.forecast.is_of_chips || settings.text("dtype") != "float32") return;
+  Finding f{Severity::warning, "float32-products", "the step", "products are computed in float32, for which the chip is slow",
+            "dtype=float32, " + settings.origin("dtype").where, forecast::seconds_words(view.step.forecast.seconds) + " a step"};
+  f.tries = {{"dtype=bfloat16"}};
+  f.gain = sharding::Gain::much_speed;
+  findings.push_back(std::move(f));
+}
+
+}  // namespace moesh::advice
