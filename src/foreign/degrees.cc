@@ -6,12 +6,14 @@
 #include <initializer_list>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/rounding.h"
 #include "base/text.h"
+#include "foreign/mesh_sizes.h"
 #include "mesh/topology.h"
 #include "sharding/labels.h"
 
@@ -25,11 +27,6 @@ struct Axes {
   std::int64_t data = 1, fsdp = 1, context = 1, tensor = 1, expert = 1;
   bool context_holds_experts = false;  // experts are sharded over the context axis too, besides the expert axis
 };
-
-std::int64_t slices_of(const Translation& translation) {
-  const std::optional<std::string> asked = translation.own("compile_topology_num_slices");
-  return std::max<std::int64_t>(1, asked ? parse_integer(*asked).value_or(1) : 1);
-}
 
 std::optional<std::int64_t> devices_of_target(const Translation& translation) {
   const std::optional<std::string> target = translation.own("compile_topology");
@@ -111,7 +108,30 @@ Devices count_devices(const Degrees& degrees, std::optional<std::int64_t> told, 
            where, fitting_words(count, least, degrees.data.has_value(), translation) + "other degrees");
   }
   tell_target(target, told, degrees.data.has_value(), count, translation);
-  return {count, count / (degrees.tensor * degrees.context * degrees.stages)};
+  return {count, count / (degrees.tensor * degrees.context * degrees.stages), degrees.stages, false};
+}
+
+// The fewest devices that the degrees take, beside sizes of the user's own.
+Devices devices_at_least(const Degrees& degrees, const std::string& where) {
+  product({degrees.experts, degrees.tensor_in_experts}, where);
+  const std::int64_t data = product({degrees.replicas, degrees.data.value_or(fewest(degrees))}, where);
+  return {product({data, degrees.tensor, degrees.context, degrees.stages}, where), data, degrees.stages, true};
+}
+
+// Puts the user's sizes in place of those that the degrees give. The mesh checks their product. The batch is still that of the degrees if
+// these divide the devices. `rest`: the axis of what is left for data parallelism.
+Devices take_devices(const Degrees& degrees, std::string_view rest, std::optional<std::int64_t> told, std::vector<AxisSize>& sizes,
+                     Translation& translation) {
+  const std::optional<std::int64_t> target = devices_of_target(translation);
+  const std::int64_t count = take_own_sizes(sizes, degrees.data ? "" : rest, target ? target : told, translation);
+  const std::int64_t asked = degrees.tensor * degrees.context * degrees.stages;
+  double given = 1;
+  for (const char* axis : {"tensor", "tensor_sequence", "context", "pipeline"}) given *= static_cast<double>(size_of(sizes, axis));
+  const auto split = count % asked == 0 ? static_cast<double>(asked) : given;
+  tell_target(target, told, true, count, translation);
+  translation.assume("sizes of mesh axes are yours: the command's degrees are not held against the number of devices");
+  const auto data = static_cast<std::int64_t>(static_cast<double>(count) / split);
+  return {count, std::max<std::int64_t>(1, data), size_of(sizes, "pipeline"), true};
 }
 
 void tell_width(const Degrees& degrees, std::int64_t groups, Translation& translation) {
@@ -179,32 +199,27 @@ std::string rules_of(const Degrees& degrees, const Axes& axes, bool copies) {
   return rules.empty() ? "" : "[" + join(rules, ",") + "]";
 }
 
-// Sets the size of an axis. Slices are joined along the first axis whose size their number divides.
-void give_axis(std::string_view axis, std::int64_t size, std::int64_t& slices, Translation& translation) {
-  if (slices > 1 && size % slices == 0) {
-    translation.give(fmt::format("dcn_{}_parallelism", axis), slices);
-    size /= slices;
-    slices = 1;
-  }
-  if (size > 1 || axis == "fsdp") translation.give(fmt::format("ici_{}_parallelism", axis), size);
-}
-
 }  // namespace
 
 Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, const std::string& where, Translation& translation) {
-  const Devices devices = count_devices(degrees, told, where, translation);
+  const bool is_own = sizes_axes(translation), copies = degrees.kind != Degrees::Data::sharded;
+  Devices devices = is_own ? devices_at_least(degrees, where) : count_devices(degrees, told, where, translation);
   Axes axes = place_experts(degrees, devices.data / degrees.replicas, where, translation);
-  const bool copies = degrees.kind != Degrees::Data::sharded;
   if (copies) std::swap(axes.data, axes.fsdp);
   axes.data *= degrees.replicas;
 
-  std::int64_t slices = slices_of(translation);
-  give_axis("data", axes.data, slices, translation);
-  give_axis("pipeline", degrees.stages, slices, translation);
-  give_axis("fsdp", axes.fsdp, slices, translation);
-  give_axis("context", axes.context, slices, translation);
-  give_axis(degrees.shards_sequence ? "tensor_sequence" : "tensor", axes.tensor, slices, translation);
-  give_axis("expert", axes.expert, slices, translation);
+  std::vector<AxisSize> sizes{{"data", axes.data},
+                              {"pipeline", degrees.stages},
+                              {"fsdp", axes.fsdp},
+                              {"context", axes.context},
+                              {degrees.shards_sequence ? "tensor_sequence" : "tensor", axes.tensor},
+                              {"expert", axes.expert}};
+  if (is_own) {
+    devices = take_devices(degrees, copies ? "data" : "fsdp", told, sizes, translation);
+  } else {
+    spread_slices(sizes, translation);
+  }
+  give_sizes(sizes, translation);
   give_order(axes, translation);
   if (const std::string rules = rules_of(degrees, axes, copies); !rules.empty()) translation.give("logical_axis_rules", rules);
   if (degrees.kind == Degrees::Data::sharded_moments && axes.data > 1) translation.give("shard_optimizer_over_data", true);
@@ -213,7 +228,13 @@ Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, cons
 
 void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where, Translation& translation) {
   const double at_once = batch.rows * static_cast<double>(devices.data);
-  const double parts = batch.all_rows ? *batch.all_rows / at_once : static_cast<double>(batch.parts);
+  double parts = batch.all_rows ? *batch.all_rows / at_once : static_cast<double>(batch.parts);
+  if (devices.is_own) {
+    const double whole = std::max(1.0, std::round(parts));
+    if (whole != parts)
+      translation.differ(fmt::format("a step has {} rows rather than {}, as the mesh is yours", whole * at_once, *batch.all_rows));
+    parts = whole;
+  }
   if (parts < 1 || parts != std::floor(parts)) {
     refuse(fmt::format("a batch of {}, a multiple of {} was expected: {} for each of {} along data parallelism", *batch.all_rows, at_once,
                        batch.rows, counted(devices.data, "device")),
@@ -221,14 +242,21 @@ void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages,
   }
   const double at_once_of_one = at_once / static_cast<double>(devices.count);
   const auto microbatches = static_cast<std::int64_t>(parts);
-  if (stages == 1) {
+  if (stages == 1 && devices.stages == 1) {
     translation.give("per_device_batch_size", at_once_of_one);
     if (microbatches > 1) translation.give("gradient_accumulation_steps", microbatches);
     return;
   }
-  const std::int64_t planned = round_up(microbatches, stages);
+  const std::int64_t planned = round_up(round_up(microbatches, stages), devices.stages);
   translation.give("per_device_batch_size", at_once_of_one * static_cast<double>(planned));
-  translation.give("num_pipeline_microbatches", planned);
+  if (devices.stages > 1) {
+    translation.give("num_pipeline_microbatches", planned);
+  } else if (!translation.is_own("gradient_accumulation_steps") && !translation.is_own("per_device_batch_size")) {
+    translation.assume(
+        fmt::format("without stages, the {} microbatches of a step are one batch: per_device_batch_size={} "
+                    "gradient_accumulation_steps={} takes them one by one",
+                    planned, at_once_of_one, planned));
+  }
   if (planned == microbatches) return;
   translation.differ(fmt::format("{} microbatches are planned, a multiple of the stages, rather than {}", planned, microbatches));
 }
@@ -240,18 +268,28 @@ void give_room_for_rows(const Degrees& degrees, Translation& translation) {
       "memory is planned for twice the rows that a device has under an even load (ragged_buffer_factor=2); -1 plans for all rows");
 }
 
-void give_stages(std::int64_t layers, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation) {
-  const std::int64_t at_once = chunk > 0 ? chunk : layers / stages;
-  const std::int64_t spread = at_once > 0 ? layers / (stages * at_once) * stages * at_once : 0;
+void give_stages(const ModelFacts& model, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation) {
+  const std::int64_t layers = model.layers - model.dense_layers, of_block = model.layers_per_block;
+  const std::int64_t blocks = layers / of_block;
+  const std::optional<std::int64_t> own = parse_integer(translation.own("num_layers_per_pipeline_stage").value_or(""));
+  const std::int64_t of_chunk = chunk > 0 ? std::max<std::int64_t>(1, chunk / of_block) : blocks / stages;
+  const std::int64_t at_once = own && *own > 0 && *own <= blocks ? *own : of_chunk;
+  const std::int64_t spread = at_once > 0 ? blocks / (stages * at_once) * stages * at_once : 0;
   if (spread == 0) {
-    refuse(fmt::format("{} for {} of {} at a time", counted(layers, "layer"), counted(stages, "stage"),
-                       counted(std::max<std::int64_t>(1, at_once), "layer")),
+    const auto words = [&](std::int64_t count) {
+      return of_block == 1 ? counted(count, "layer") : fmt::format("{} of {} layers", counted(count, "cycle"), of_block);
+    };
+    refuse(fmt::format("{} for {} of {} at a time", words(blocks), counted(stages, "stage"), words(std::max<std::int64_t>(1, at_once))),
            where, "fewer stages, or more layers");
   }
+  if (chunk > 0 && !own && chunk != at_once * of_block) {
+    translation.differ(fmt::format("a stage runs {} at a time rather than {}: whole cycles of the layers that differ",
+                                   counted(at_once * of_block, "layer"), with_commas(chunk)));
+  }
   translation.give("num_layers_per_pipeline_stage", at_once);
-  if (spread == layers) return;
-  translation.give("pipeline_parallel_layers", spread);
-  translation.differ(fmt::format("{} of {} lie in stages, as many in each; the others are outside of them", with_commas(spread),
+  if (spread != blocks) translation.give("pipeline_parallel_layers", spread);
+  if (spread * of_block == layers) return;
+  translation.differ(fmt::format("{} of {} lie in stages, as many in each; the others are outside of them", with_commas(spread * of_block),
                                  counted(layers, "layer")));
 }
 

@@ -32,10 +32,13 @@ struct Degrees {
 // The number of devices, from the user's compile_topology or else from the command.
 struct Devices {
   std::int64_t count = 1;
-  std::int64_t data = 1;  // data-parallel devices, replicas included
+  std::int64_t data = 1;    // data-parallel devices, replicas included
+  std::int64_t stages = 1;  // of the mesh
+  bool is_own = false;      // the user gives sizes of mesh axes, which come before the degrees
 };
 
-// Sets the sizes of the mesh axes and the rules that they need. `told`: the number of devices that the command itself names.
+// Sets the sizes of the mesh axes and the rules that they need. `told`: the number of devices that the command itself names. If the user
+// names sizes of mesh axes, these and the number of devices come before the degrees, and nothing is refused for its product.
 Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, const std::string& where, Translation& translation);
 
 struct Batch {
@@ -44,12 +47,14 @@ struct Batch {
   std::int64_t parts = 1;          // microbatches per step, if there is no all_rows
 };
 
+// `stages`: those of the command.
 void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where, Translation& translation);
 
 // For experts that take all rows routed to them: plans memory for somewhat more rows than an even load has.
 void give_room_for_rows(const Degrees& degrees, Translation& translation);
 
-// Sets how many layers a pipeline stage runs at a time. `chunk` is the command's number, or 0 for all layers of the stage.
-void give_stages(std::int64_t layers, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation);
+// Sets how much a pipeline stage runs at a time. `chunk`: the command's number of layers, or 0 for all layers of the stage. moesh counts
+// cycles of layers, if these differ.
+void give_stages(const ModelFacts& model, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation);
 
 }  // namespace moesh::foreign

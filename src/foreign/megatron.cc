@@ -67,7 +67,7 @@ class Run {
     if (degrees.experts > 1 && model.experts == 0) flags_.refuse_value("expert-model-parallel-size", "1, or --num-experts beside it");
     const Devices devices = give_mesh(degrees, told_, kFromMegatron, translation_);
     give_rows(degrees, devices);
-    if (degrees.stages > 1) give_layers_of_stages(model, degrees.stages);
+    if (devices.stages > 1) give_layers_of_stages(model, degrees.stages, devices.stages);
     give_dispatch(degrees);
     tell_data(degrees, devices);
   }
@@ -103,17 +103,19 @@ class Run {
     return std::any_of(std::begin(kUneven), std::end(kUneven), [&](std::string_view name) { return flags_.is_given(name); });
   }
 
-  void give_layers_of_stages(const ModelFacts& model, std::int64_t stages) {
+  // `stages` are the command's; a mesh of the user's own may have others, for which the command's chunks mean nothing.
+  void give_layers_of_stages(const ModelFacts& model, std::int64_t stages, std::int64_t of_mesh) {
+    const auto chunk = flags_.integer("num-layers-per-virtual-pipeline-stage", 1),
+               chunks = flags_.integer("num-virtual-stages-per-pipeline-rank", 1);
+    if (of_mesh != stages) return give_stages(model, of_mesh, 0, kFromMegatron, translation_);
     if (model.layers % stages != 0 && !shares_layers_unevenly()) {
       refuse(fmt::format("{} for {}, which do not divide them", counted(model.layers, "layer"), counted(stages, "stage")), kFromMegatron,
              "another --pipeline-model-parallel-size, or --pipeline-model-parallel-layout beside it");
     }
     const std::int64_t layers = model.layers - model.dense_layers;
-    const auto chunk = flags_.integer("num-layers-per-virtual-pipeline-stage", 1),
-               chunks = flags_.integer("num-virtual-stages-per-pipeline-rank", 1);
     if (chunks && !chunk) check_virtual_stages(model.layers / stages, *chunks);
     const std::int64_t of_chunks = chunks ? std::max<std::int64_t>(1, layers / stages / *chunks) : 0;
-    give_stages(layers, stages, chunk.value_or(of_chunks), kFromMegatron, translation_);
+    give_stages(model, stages, chunk.value_or(of_chunks), kFromMegatron, translation_);
   }
 
   void check_virtual_stages(std::int64_t layers, std::int64_t chunks) {

@@ -72,7 +72,7 @@ class Model {
     if (has_experts()) give_experts();
     give_layers();
     give_vocabulary(tensor);
-    return {layers_, dense_first_, experts_, is_latent_};
+    return {layers_, dense_first_, experts_, is_latent_, cycle_};
   }
 
  private:
@@ -329,8 +329,9 @@ class Model {
       return;
     }
     const std::size_t cycle = std::lcm(cycle_of(attention), std::lcm(cycle_of(positions), cycle_of(mlps)));
+    cycle_ = static_cast<std::int64_t>(cycle);
     if (attention.empty() && positions.empty() && mlps.empty()) return;
-    give("inhomogeneous_layer_cycle_interval", static_cast<std::int64_t>(cycle));
+    give("inhomogeneous_layer_cycle_interval", cycle_);
     const auto list = [&](std::string_view key, std::vector<std::string> words) {
       if (words.empty()) return;
       words.resize(cycle);
@@ -371,7 +372,7 @@ class Model {
   Flags& flags_;
   Translation& translation_;
   std::string block_, norm_, positions_;
-  std::int64_t layers_ = 0, dense_first_ = 0, width_ = 0, heads_ = 0, mlp_ = 0, shared_ = 0, experts_ = 0;
+  std::int64_t layers_ = 0, dense_first_ = 0, width_ = 0, heads_ = 0, mlp_ = 0, shared_ = 0, experts_ = 0, cycle_ = 1;
   std::vector<std::string> mlps_;  // "dense" or "moe" per layer
   bool is_latent_ = false, is_mixed_ = false, has_bias_ = false, has_qkv_bias_ = false, is_gated_ = false, is_quick_ = false;
   bool has_gate_ = false, sinks_ = false, has_groups_ = false, learns_balance_ = false, has_groups_of_heads_ = false;

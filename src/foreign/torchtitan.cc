@@ -138,9 +138,9 @@ class Job {
     const Devices devices = give_mesh(degrees, told_, kWhere, translation_);
     give_rows(degrees, devices);
     give_room_for_rows(degrees, translation_);
-    if (degrees.stages == 1) return;
-    give_stages(model_.layers - model_.dense_layers, degrees.stages,
-                flags_.integer("parallelism.pipeline_parallel_layers_per_stage", 1).value_or(0), kWhere, translation_);
+    if (devices.stages == 1) return;
+    const std::int64_t chunk = flags_.integer("parallelism.pipeline_parallel_layers_per_stage", 1).value_or(0);
+    give_stages(model_, devices.stages, devices.stages == degrees.stages ? chunk : 0, kWhere, translation_);
   }
 
   void give_rows(const Degrees& degrees, const Devices& devices) {

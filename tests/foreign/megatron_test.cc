@@ -135,6 +135,13 @@ TEST(FromMegatron, StagesHaveAsManyLayersEach) {
   EXPECT_EQ(given(staged + "--num-virtual-stages-per-pipeline-rank 2", "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=1");
   EXPECT_THAT(notes(staged + "--num-layers 5 --account-for-loss-in-pipeline-split"),
               HasSubstr("differs: 4 of 5 layers lie in stages, as many in each; the others are outside of them\n"));
+  for (const std::string cycle :
+       {"", "--num-experts 8 --moe-layer-freq 2 ", "--no-rope-freq 4 ", "--window-size 127,0 --window-attn-skip-freq 3 "}) {
+    for (const std::string stages : {"2", "3", "4"}) {
+      const std::string command = kDense + "--num-layers 24 --pipeline-model-parallel-size " + stages + " " + cycle;
+      EXPECT_EQ(test::message_of([&] { session::open(imported(command).keys, session::Evenness::reported); }), "no error") << command;
+    }
+  }
 }
 
 TEST(FromMegatron, RecomputesWhatItsFlagsSay) {

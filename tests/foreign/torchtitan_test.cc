@@ -8,6 +8,7 @@
 
 #include "config/load.h"
 #include "foreign/import.h"
+#include "session/session.h"
 #include "tests/foreign/given.h"
 #include "tests/paths.h"
 #include "tests/support.h"
@@ -55,6 +56,29 @@ TEST(FromTorchtitan, SettingsOfFlagsFollowThoseOfTheFileAndOfTheConfiguration) {
   EXPECT_EQ(job_given(config + "--job.config_file " + file, "steps"), "steps=7");
   EXPECT_EQ(job_given(config + "--job.config_file=" + file + " --training.steps=9", "steps"), "steps=9");
   EXPECT_EQ(job_given("CONFIG_FILE=" + file + " ./run_train.sh " + kLlama, "max_target_length"), "max_target_length=4096");
+}
+
+// Llama 4's layers differ within cycles of four, which moesh's stages have as wholes.
+TEST(FromTorchtitan, StagesOfEveryFlavorHoldWholeCyclesOfItsLayers) {
+  const std::string maverick = "--model.name llama4 --model.flavor 17bx128e --parallelism.pipeline_parallel_degree ";
+  EXPECT_EQ(job_given(maverick + "4", "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=3");
+  EXPECT_EQ(job_given(maverick + "8", "pipeline_parallel_layers"), "pipeline_parallel_layers=8");
+  EXPECT_THAT(job_notes(maverick + "8"),
+              HasSubstr("differs: 32 of 48 layers lie in stages, as many in each; the others are outside of them\n"));
+  EXPECT_EQ(job_refusal(maverick + "16"),
+            "--from torchtitan: 12 cycles of 4 layers for 16 stages of 1 cycle of 4 layers at a time\n  fix: fewer stages, or more layers");
+  const std::string chunked = maverick + "2 --parallelism.pipeline_parallel_layers_per_stage ";
+  EXPECT_EQ(job_given(chunked + "8", "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=2");
+  EXPECT_THAT(job_notes(chunked + "6"),
+              HasSubstr("differs: a stage runs 4 layers at a time rather than 6: whole cycles of the layers that differ\n"));
+  for (const std::string model : {"llama3 8B", "llama3 405B", "llama4 17bx16e", "llama4 17bx128e", "deepseek_v3 16B", "deepseek_v3 671B",
+                                  "qwen3 30B-A3B", "gpt_oss 20b", "gpt_oss 120b"}) {
+    for (const int stages : {2, 3, 4, 6, 8}) {
+      const std::string job = "--model.name " + model.substr(0, model.find(' ')) + " --model.flavor " + model.substr(model.find(' ') + 1) +
+                              " --training.seq_len 128 --parallelism.pipeline_parallel_degree " + std::to_string(stages);
+      EXPECT_EQ(test::message_of([&] { session::open(imported_job(job).keys, session::Evenness::reported); }), "no error") << job;
+    }
+  }
 }
 
 TEST(FromTorchtitan, FlagsAreSpelledAsTyroTakesThem) {
