@@ -26,6 +26,7 @@ constexpr std::int64_t kMostDevices = 1'000'000;
 struct Axes {
   std::int64_t data = 1, fsdp = 1, context = 1, tensor = 1, expert = 1;
   bool context_holds_experts = false;  // experts are sharded over the context axis too, besides the expert axis
+  bool tensor_holds_experts = false;   // and over the tensor axis, which then leaves their width whole
 };
 
 std::optional<std::int64_t> devices_of_target(const Translation& translation) {
@@ -58,7 +59,13 @@ std::int64_t nearest_divisor(std::int64_t of, std::int64_t asked) {
   return nearest;
 }
 
-// Over how many groups of devices the experts are sharded. Within a group, tensor parallelism splits the width of each expert.
+// Whether the tensor-parallel devices have whole experts, rather than a part of the width of each.
+bool tensor_holds_experts(const Degrees& degrees) {
+  return degrees.model.experts > 0 && !degrees.has_slots && degrees.tensor > 1 && degrees.tensor_in_experts == 1 &&
+         degrees.experts % degrees.tensor == 0;
+}
+
+// Over how many groups of devices the experts are sharded. Within a group, tensor parallelism splits experts, or the width of each.
 std::int64_t expert_groups(const Degrees& degrees) {
   const std::int64_t devices = degrees.experts * degrees.tensor_in_experts;
   return degrees.model.experts > 0 ? devices / std::gcd(devices, degrees.tensor) : 1;
@@ -135,12 +142,12 @@ Devices take_devices(const Degrees& degrees, std::string_view rest, std::optiona
 }
 
 void tell_width(const Degrees& degrees, std::int64_t groups, Translation& translation) {
-  if (degrees.model.experts == 0 || degrees.tensor_in_experts == degrees.tensor) return;
+  if (degrees.model.experts == 0 || degrees.tensor_in_experts == degrees.tensor || tensor_holds_experts(degrees)) return;
+  const auto split = [](std::int64_t ways) { return ways == 1 ? "not split" : fmt::format("split {} ways", ways); };
   const bool as_many = groups * degrees.tensor == degrees.experts * degrees.tensor_in_experts;
-  translation.differ(
-      fmt::format("experts are split {} ways and the width of each {}, rather than {} and {}, as tensor parallelism is for all of the "
-                  "model{}",
-                  groups, degrees.tensor, degrees.experts, degrees.tensor_in_experts, as_many ? "; a device holds as much" : ""));
+  translation.differ(fmt::format(
+      "experts are {} and the width of each is {}, as tensor parallelism is for all of the model, rather than {} and {}{}", split(groups),
+      split(degrees.tensor), split(degrees.experts), split(degrees.tensor_in_experts), as_many ? "; a device holds as much" : ""));
 }
 
 // Checks, as torch's programs do, that the experts divide the devices of data, context and tensor parallelism.
@@ -148,14 +155,15 @@ void check_experts(const Degrees& degrees, std::int64_t data, const std::string&
   if (degrees.model.experts == 0) return;
   const std::int64_t all = data * degrees.context * degrees.tensor, in_experts = degrees.tensor_in_experts;
   const std::int64_t nearest = nearest_divisor(std::gcd(all / std::gcd(all, in_experts), degrees.model.experts), degrees.experts);
-  const std::string fix = all % in_experts == 0 ? fmt::format("{} ways to split experts, or other degrees", nearest)
+  const std::string split = nearest == 1 ? "experts that are not split" : fmt::format("{} ways to split experts", nearest);
+  const std::string fix = all % in_experts == 0 ? split + ", or other degrees"
                                                 : fmt::format("tensor {} in experts, or other degrees", nearest_divisor(all, in_experts));
   if (degrees.model.experts % degrees.experts != 0)
     refuse(fmt::format("{}, which {} ways to split them do not divide", counted(degrees.model.experts, "expert"), degrees.experts), where,
            fix);
   if (all % (degrees.experts * in_experts) != 0) {
-    refuse(fmt::format("{} ways to split experts x tensor {} in them do not divide data {} x context {} x tensor {}", degrees.experts,
-                       in_experts, data, degrees.context, degrees.tensor),
+    refuse(fmt::format("expert {} x tensor {} in experts do not divide data {} x context {} x tensor {}", degrees.experts, in_experts, data,
+                       degrees.context, degrees.tensor),
            where, fix);
   }
 }
@@ -165,9 +173,10 @@ Axes place_experts(const Degrees& degrees, std::int64_t data, const std::string&
   check_experts(degrees, data, where);
   const std::int64_t groups = expert_groups(degrees), context = degrees.context;
   tell_width(degrees, groups, translation);
+  const bool in_tensor = tensor_holds_experts(degrees);
   if (context > 1 && groups > 1 && groups % context == 0 && data % (groups / context) == 0)
-    return {1, data / (groups / context), context, degrees.tensor, groups / context, true};
-  if (data % groups == 0) return {1, data / groups, context, degrees.tensor, groups, false};
+    return {1, data / (groups / context), context, degrees.tensor, groups / context, true, in_tensor};
+  if (data % groups == 0) return {1, data / groups, context, degrees.tensor, groups, false, in_tensor};
   refuse(
       fmt::format("experts that take a part of context {} beside data {}: an axis holds experts as a whole or not at all", context, data),
       where, fmt::format("a context of {}, or other degrees", nearest_divisor(groups, context)));
@@ -179,13 +188,20 @@ void give_order(const Axes& axes, Translation& translation) {
     translation.give("mesh_axes", "[data,stage,fsdp,expert,context,tensor,tensor_sequence]");
 }
 
-// The rules that override the default ones, under which the expert and context axes shard the other parameters as fsdp does.
-std::string rules_of(const Degrees& degrees, const Axes& axes, bool copies) {
+// The rules that override the default ones, under which the expert and context axes shard the other parameters as fsdp does. `tensor`: the
+// axis of tensor parallelism.
+std::string rules_of(const Degrees& degrees, const Axes& axes, std::string_view tensor, bool copies) {
   std::vector<std::string> rules;
   const auto add = [&](std::string_view label, std::string_view on) { rules.push_back(fmt::format("[{},[{}]]", label, on)); };
-  if (axes.context_holds_experts) {
-    add(labels::exp, "context,expert");
-    add(labels::activation_exp, "context,expert");
+  if (axes.context_holds_experts || axes.tensor_holds_experts) {
+    const std::string holders = fmt::format("{}expert{}{}", axes.context_holds_experts ? "context," : "",
+                                            axes.tensor_holds_experts ? "," : "", axes.tensor_holds_experts ? tensor : "");
+    add(labels::exp, holders);
+    add(labels::activation_exp, holders);
+  }
+  if (axes.tensor_holds_experts) {
+    add(labels::mlp_moe, "");
+    add(labels::mlp_no_fsdp, "");
   }
   if (copies && (axes.expert > 1 || axes.context > 1)) {
     add(labels::embed_vocab, "fsdp");
@@ -207,13 +223,10 @@ Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, cons
   Axes axes = place_experts(degrees, devices.data / degrees.replicas, where, translation);
   if (copies) std::swap(axes.data, axes.fsdp);
   axes.data *= degrees.replicas;
+  const std::string_view tensor = degrees.shards_sequence ? "tensor_sequence" : "tensor";
 
-  std::vector<AxisSize> sizes{{"data", axes.data},
-                              {"pipeline", degrees.stages},
-                              {"fsdp", axes.fsdp},
-                              {"context", axes.context},
-                              {degrees.shards_sequence ? "tensor_sequence" : "tensor", axes.tensor},
-                              {"expert", axes.expert}};
+  std::vector<AxisSize> sizes{{"data", axes.data},       {"pipeline", degrees.stages}, {"fsdp", axes.fsdp},
+                              {"context", axes.context}, {tensor, axes.tensor},        {"expert", axes.expert}};
   if (is_own) {
     devices = take_devices(degrees, copies ? "data" : "fsdp", told, sizes, translation);
   } else {
@@ -221,7 +234,7 @@ Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, cons
   }
   give_sizes(sizes, translation);
   give_order(axes, translation);
-  if (const std::string rules = rules_of(degrees, axes, copies); !rules.empty()) translation.give("logical_axis_rules", rules);
+  if (const std::string rules = rules_of(degrees, axes, tensor, copies); !rules.empty()) translation.give("logical_axis_rules", rules);
   if (degrees.kind == Degrees::Data::sharded_moments && axes.data > 1) translation.give("shard_optimizer_over_data", true);
   return devices;
 }

@@ -24,6 +24,7 @@ struct Degrees {
   std::int64_t stages = 1;
   std::int64_t experts = 1;
   std::int64_t tensor_in_experts = 1;
+  bool has_slots = false;        // experts have as many slots each, whose widths the rules name as those of dense MLPs
   bool shards_sequence = false;  // whether norms have the sequence sharded over the tensor-parallel devices
   Data kind = Data::sharded;
   ModelFacts model;

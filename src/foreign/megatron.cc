@@ -61,6 +61,7 @@ class Run {
     degrees.stages = size("pipeline-model-parallel-size");
     degrees.experts = size("expert-model-parallel-size");
     degrees.tensor_in_experts = flags_.integer("expert-tensor-parallel-size", 1).value_or(tensor);
+    degrees.has_slots = flags_.real("moe-expert-capacity-factor").value_or(0) > 0;
     degrees.shards_sequence = flags_.is_set("sequence-parallel");
     degrees.kind = kind();
     degrees.model = model;

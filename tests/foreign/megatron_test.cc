@@ -89,10 +89,43 @@ TEST(FromMegatron, ExpertsTakeTheDevicesOfTheContextAndOfData) {
 
 TEST(FromMegatron, TellsHowExpertsAreSplitOtherwise) {
   const std::string folded = "--tensor-model-parallel-size 4 --world-size 4 --expert-tensor-parallel-size 1 --expert-model-parallel-size ";
-  EXPECT_THAT(notes(kSparse + folded + "4"), HasSubstr("differs: experts are split 1 ways and the width of each 4, rather than 4 and 1, as tensor "
-                                                       "parallelism is for all of the model; a device holds as much\n"));
-  EXPECT_THAT(notes(kSparse + folded + "2"), HasSubstr("rather than 2 and 1, as tensor parallelism is for all of the model\n"));
-  EXPECT_THAT(notes(kSparse + "--tensor-model-parallel-size 4 --expert-model-parallel-size 2"), Not(HasSubstr("experts are split")));
+  EXPECT_THAT(notes(kSparse + folded + "2"),
+              HasSubstr("differs: experts are not split and the width of each is split 4 ways, as tensor parallelism "
+                        "is for all of the model, rather than split 2 ways and not split\n"));
+  EXPECT_THAT(notes(kSparse + folded + "4 --moe-expert-capacity-factor 1"),
+              HasSubstr("rather than split 4 ways and not split; a device holds as much\n"));
+  EXPECT_THAT(notes(kSparse + "--tensor-model-parallel-size 4 --expert-model-parallel-size 2"), Not(HasSubstr("experts are ")));
+}
+
+// With --expert-tensor-parallel-size 1 the tensor-parallel devices have whole experts, to which rows travel.
+TEST(FromMegatron, TensorParallelDevicesHaveWholeExperts) {
+  const std::string whole = "--tensor-model-parallel-size 4 --expert-tensor-parallel-size 1 ";
+  const Placed all[] = {
+      {whole + "--sequence-parallel --expert-model-parallel-size 4 --world-size 4", "tensor_sequence"},
+      {whole + "--sequence-parallel --expert-model-parallel-size 4 --world-size 8 --use-distributed-optimizer", "tensor_sequence"},
+      {whole + "--sequence-parallel --expert-model-parallel-size 8 --world-size 8", "expert tensor_sequence"},
+      {whole + "--sequence-parallel --expert-model-parallel-size 8 --context-parallel-size 2 --world-size 8", "context tensor_sequence"},
+      {whole + "--expert-model-parallel-size 4 --world-size 4", "tensor"},
+  };
+  for (const Placed& one : all) {
+    for (const std::string dispatcher : {"alltoall", "allgather"}) {
+      const Imported made = imported(kSparse + one.flags + " --moe-token-dispatcher-type " + dispatcher);
+      SCOPED_TRACE(one.flags + " " + dispatcher);
+      EXPECT_THAT(told(made.notes), Not(HasSubstr("experts are ")));
+      const session::Session opened = session::open(made.keys, session::Evenness::reported);
+      const auto axes = [&](const std::string& label) {
+        std::string names;
+        const auto spec = sharding::resolve_spec({label}, opened.loaded.settings.rules("logical_axis_rules"), opened.mesh);
+        for (const auto axis : spec.dims[0])
+          if (opened.mesh.axis(axis).ici > 1) names += (names.empty() ? "" : " ") + opened.mesh.axis(axis).name;
+        return names;
+      };
+      EXPECT_EQ(axes("exp"), one.keys);
+      EXPECT_EQ(axes("mlp_moe"), "");
+      EXPECT_EQ(axes("mlp_no_fsdp"), "");
+      EXPECT_EQ(axes("mlp"), one.keys.substr(one.keys.rfind(' ') + 1)) << "dense MLPs are split by width as ever";
+    }
+  }
 }
 
 TEST(FromMegatron, RowsGoToTheirExpertsAsTheDispatcherSays) {
@@ -287,10 +320,12 @@ TEST(FromMegatron, RefusesExpertsThatDoNotDivide) {
   EXPECT_EQ(refusal(kSparse + "--expert-model-parallel-size 3 --world-size 24"),
             "--from megatron: 8 experts, which 3 ways to split them do not divide\n  fix: 2 ways to split experts, or other degrees");
   EXPECT_EQ(refusal(kSparse + "--expert-model-parallel-size 8 --tensor-model-parallel-size 2 --world-size 8"),
-            "--from megatron: 8 ways to split experts x tensor 2 in them do not divide data 4 x context 1 x tensor 2\n"
+            "--from megatron: expert 8 x tensor 2 in experts do not divide data 4 x context 1 x tensor 2\n"
             "  fix: 4 ways to split experts, or other degrees");
+  EXPECT_THAT(refusal(kSparse + "--expert-model-parallel-size 2 --world-size 1"),
+              HasSubstr("fix: experts that are not split, or other degrees"));
   EXPECT_EQ(refusal(kSparse + "--expert-tensor-parallel-size 3 --world-size 8"),
-            "--from megatron: 1 ways to split experts x tensor 3 in them do not divide data 8 x context 1 x tensor 1\n"
+            "--from megatron: expert 1 x tensor 3 in experts do not divide data 8 x context 1 x tensor 1\n"
             "  fix: tensor 2 in experts, or other degrees");
   EXPECT_EQ(refusal(kSparse + "--expert-model-parallel-size 4 --context-parallel-size 8 --world-size 16"),
             "--from megatron: experts that take a part of context 8 beside data 2: an axis holds experts as a whole or not at all\n"
