@@ -235,7 +235,7 @@ Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, cons
   give_sizes(sizes, translation);
   give_order(axes, translation);
   if (const std::string rules = rules_of(degrees, axes, tensor, copies); !rules.empty()) translation.give("logical_axis_rules", rules);
-  if (degrees.kind == Degrees::Data::sharded_moments && axes.data > 1) translation.give("shard_optimizer_over_data", true);
+  if (degrees.kind == Degrees::Data::sharded_moments) translation.give("shard_optimizer_over_data", true);
   return devices;
 }
 

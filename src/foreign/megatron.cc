@@ -22,9 +22,9 @@ class Run {
   void give() {
     const std::int64_t tensor = size("tensor-model-parallel-size");
     const ModelFacts model = give_model(tensor);
-    const auto length = flags_.integer("seq-length", 1);
-    if (length) translation_.give("max_target_length", *length);
-    if (!length && !translation_.is_own("max_target_length"))
+    length_ = flags_.integer("seq-length", 1);
+    translation_.give("max_target_length", length_);
+    if (!length_ && !translation_.is_own("max_target_length"))
       translation_.assume("no --seq-length: max_target_length= says how long a row is");
     give_parallelism(model, tensor);
     give_recomputation();
@@ -46,12 +46,24 @@ class Run {
   }
 
   Degrees::Data kind() {
-    const bool is_torch = flags_.is_set("use-torch-fsdp2"), is_own = flags_.is_set("use-megatron-fsdp");
+    const bool is_torch = flags_.is_set("use-torch-fsdp2"), has_moments = flags_.is_set("use-distributed-optimizer");
+    if (flags_.is_set("use-megatron-fsdp")) return kind_of_strategy();
+    if (is_torch) return Degrees::Data::sharded;
+    return has_moments ? Degrees::Data::sharded_moments : Degrees::Data::copied;
+  }
+
+  // What Megatron-FSDP shards; --use-distributed-optimizer says nothing beside it.
+  Degrees::Data kind_of_strategy() {
     const std::string strategy =
         flags_.choice("data-parallel-sharding-strategy", "optim_grads_params", {"no_shard", "optim", "optim_grads", "optim_grads_params"});
-    const bool shards_moments = flags_.is_set("use-distributed-optimizer") || (is_own && strategy.starts_with("optim"));
-    if (is_torch || (is_own && strategy == "optim_grads_params")) return Degrees::Data::sharded;
-    return shards_moments ? Degrees::Data::sharded_moments : Degrees::Data::copied;
+    if (strategy == "optim") {
+      translation_.differ(
+          "--data-parallel-sharding-strategy optim: gradients are planned as under optim_grads, summed into shards where "
+          "that is possible, rather than whole on every device");
+    }
+    return strategy == "optim_grads_params" ? Degrees::Data::sharded
+           : strategy == "no_shard"         ? Degrees::Data::copied
+                                            : Degrees::Data::sharded_moments;
   }
 
   void give_parallelism(const ModelFacts& model, std::int64_t tensor) {
@@ -71,16 +83,33 @@ class Run {
     if (devices.stages > 1) give_layers_of_stages(model, degrees.stages, devices.stages);
     give_dispatch(degrees);
     tell_data(degrees, devices);
+    if (length_) tell_refused(degrees, *length_);
   }
 
   void tell_data(const Degrees& degrees, const Devices& devices) {
     if (devices.data == 1 || degrees.kind == Degrees::Data::sharded) return;
     const bool has_moments = degrees.kind == Degrees::Data::sharded_moments;
-    translation_.differ(fmt::format("data parallelism {}: parameters are float32 copies, 8 bytes each with gradients rather than 6{}",
-                                    has_moments ? "with --use-distributed-optimizer" : "without a distributed optimizer",
+    const int of_gradients = has_narrow_gradients() ? 2 : 4;
+    translation_.differ(fmt::format("data parallelism {}: parameters are float32 copies, {} bytes each with gradients rather than {}{}",
+                                    !has_moments                           ? "without a distributed optimizer"
+                                    : flags_.is_given("use-megatron-fsdp") ? "with shards of moments"
+                                                                           : "with --use-distributed-optimizer",
+                                    4 + of_gradients, 2 + of_gradients,
                                     has_moments && degrees.experts * degrees.context > 1
                                         ? "; moments are spread over the data axis, not over those of experts and context"
                                         : ""));
+  }
+
+  // What Megatron-LM refuses though it can be planned.
+  void tell_refused(const Degrees& degrees, std::int64_t length) {
+    if (degrees.model.experts > 0 && degrees.tensor > 1 && !degrees.shards_sequence)
+      translation_.differ("Megatron-LM refuses to train experts with tensor parallelism and without --sequence-parallel");
+    const auto must_divide = [&](std::int64_t size, const char* what) {
+      if (length % size == 0) return;
+      translation_.differ(fmt::format("Megatron-LM refuses --seq-length {}: a multiple of {}, {}, is expected there", length, size, what));
+    };
+    if (degrees.context > 1) must_divide(2 * degrees.context, "twice the context parallelism");
+    if (degrees.shards_sequence) must_divide(degrees.tensor * degrees.context, "tensor x context parallelism under --sequence-parallel");
   }
 
   void give_rows(const Degrees& degrees, const Devices& devices) {
@@ -146,7 +175,12 @@ class Run {
   // Unless all is recomputed, a fused layer keeps the results of its matrix products; the values between them are recomputed or small.
   void give_recomputation() {
     std::string granularity = flags_.choice("recompute-granularity", "", {"full", "selective"});
-    if (flags_.is_set("recompute-activations") || flags_.is_set("checkpoint-activations")) granularity = "selective";
+    if (flags_.is_set("recompute-activations")) granularity = "selective";
+    if (flags_.is_set("checkpoint-activations")) {
+      granularity = "full";
+      translation_.assume(
+          "--checkpoint-activations, which Megatron-LM has no more, recomputes every layer, as --recompute-granularity full");
+    }
     if (flags_.is_set("moe-layer-recompute")) granularity = "selective", recomputes_mlp_ = true;
     const std::string method = flags_.choice("recompute-method", "uniform", {"uniform", "block"});
     const auto layers = flags_.integer("recompute-num-layers", 1);
@@ -168,7 +202,8 @@ class Run {
     const bool is_narrow = flags_.is_set("bf16"), is_half = flags_.is_set("fp16");
     if (!is_narrow && !is_half) translation_.give("dtype", "float32");
     if (is_half) translation_.differ("--fp16: bfloat16 is planned, which takes as much memory and time, and needs no loss scale");
-    if (flags_.is_set("grad-reduce-in-bf16")) translation_.give("grad_dtype", "bfloat16");
+    if (has_narrow_gradients()) translation_.give("grad_dtype", "bfloat16");
+    give_formats_of_state();
     const std::string recipe = flags_.choice("fp8-recipe", "delayed", {"delayed", "tensorwise", "mxfp8", "blockwise", "custom"});
     if (flags_.choice("fp8-format", "", {"hybrid", "e4m3"}).empty()) return;
     translation_.give("quantization", recipe == "delayed" ? "te_fp8_delayedscaling"
@@ -176,6 +211,41 @@ class Run {
                                                           : "te_fp8_currentscaling");
     if (recipe == "blockwise" || recipe == "custom")
       translation_.differ(fmt::format("--fp8-recipe {}: one scale a tensor is planned", recipe));
+  }
+
+  // Megatron-FSDP keeps gradients in the parameters' format unless it is told otherwise.
+  bool has_narrow_gradients() {
+    const std::vector<std::string> formats{"fp32", "bf16", "fp16", "auto"};
+    if (flags_.is_set("grad-reduce-in-bf16")) return true;
+    if (flags_.is_given("use-megatron-fsdp")) {
+      const std::string format = flags_.choice("megatron-fsdp-main-grads-dtype", "auto", formats);
+      return format == "bf16" || format == "fp16" || (format == "auto" && (flags_.is_given("bf16") || flags_.is_given("fp16")));
+    }
+    return flags_.is_given("use-precision-aware-optimizer") && flags_.choice("main-grads-dtype", "fp32", formats) == "bf16";
+  }
+
+  // The formats of moments and of the parameters' main copies.
+  void give_formats_of_state() {
+    const bool says_format = flags_.is_given("megatron-fsdp-main-grads-dtype") || translation_.is_own("grad_dtype");
+    if (flags_.is_given("use-megatron-fsdp") && !says_format && has_narrow_gradients())
+      translation_.assume(
+          "Megatron-FSDP keeps gradients in the parameters' format: grad_dtype=float32 plans for an older one, which did not");
+    if (!flags_.is_set("use-precision-aware-optimizer")) return;
+    const std::vector<std::string> formats{"fp32", "fp16", "bf16", "fp8"};
+    const std::string first = flags_.choice("exp-avg-dtype", "fp32", formats), second = flags_.choice("exp-avg-sq-dtype", "fp32", formats);
+    if (first != "fp32") translation_.give("mu_dtype", "bfloat16");
+    if (first == "fp16" || first == "fp8")
+      translation_.differ(fmt::format("--exp-avg-dtype {}: the first moment is planned in bfloat16", first));
+    if (second != "fp32") translation_.differ(fmt::format("--exp-avg-sq-dtype {}: the second moment is planned in float32", second));
+    const std::string main = flags_.choice("main-params-dtype", "fp32", {"fp32", "fp16"});
+    if (main != "fp32") translation_.differ(fmt::format("--main-params-dtype {}: parameters are planned in float32", main));
+  }
+
+  void give_offload() {
+    const double share = flags_.real("optimizer-offload-fraction").value_or(1);
+    if (!flags_.is_set("optimizer-cpu-offload") || share <= 0) return;
+    translation_.give("optimizer_memory_host_offload", true);
+    if (share < 1) translation_.differ(fmt::format("--optimizer-offload-fraction {}: all moments are planned in the host's memory", share));
   }
 
   void tell_dropout() {
@@ -196,6 +266,7 @@ class Run {
     translation_.give(name.ends_with("muon") ? "muon_weight_decay" : "adam_weight_decay", flags_.real("weight-decay"));
     translation_.give("gradient_clipping_threshold", flags_.real("clip-grad"));
     if (name == "sgd") return;
+    give_offload();
     translation_.give("adam_b1", flags_.real("adam-beta1"));
     translation_.give("adam_b2", flags_.real("adam-beta2"));
     translation_.give("adam_eps", flags_.real("adam-eps"));
@@ -230,6 +301,7 @@ class Run {
   Flags& flags_;
   std::optional<std::int64_t> told_;
   Translation& translation_;
+  std::optional<std::int64_t> length_;
   double rows_ = 1;  // rows per step
   bool recomputes_mlp_ = false;
 };

@@ -117,13 +117,6 @@ constexpr DifferingFlag kDiffering[] = {
     {"fp8-param-gather", "weights are gathered in bfloat16, twice the bytes"},
     {"fp4-param-gather", "weights are gathered in bfloat16, four times the bytes"},
     {"first-last-layers-bf16", "all layers are planned in the low precision"},
-    {"use-precision-aware-optimizer", "parameters and moments are planned in float32, more than these formats take"},
-    {"main-grads-dtype", "grad_dtype= says how gradients are kept"},
-    {"main-params-dtype", "weight_dtype= says how parameters are kept"},
-    {"exp-avg-dtype", "mu_dtype= says how the first moment is kept"},
-    {"exp-avg-sq-dtype", "the second moment is planned in float32"},
-    {"optimizer-cpu-offload", "moments are planned in the memory of the device"},
-    {"optimizer-offload-fraction", "moments are planned in the memory of the device"},
     {"cpu-offloading-num-layers", "activations are planned in the memory of the device"},
     {"fine-grained-activation-offloading", "activations are planned in the memory of the device"},
     {"offload-modules", "activations are planned in the memory of the device"},
@@ -180,7 +173,9 @@ constexpr std::string_view kTranslated[] = {
     "moe-router-score-function", "moe-router-pre-softmax", "moe-router-bias-update-rate", "moe-router-dtype",
     "moe-router-force-load-balancing", "moe-router-group-topk", "moe-router-load-balancing-type", "moe-aux-loss-coeff",
     "no-rope-freq", "window-size", "window-attn-skip-freq", "padded-vocab-size", "vocab-size", "make-vocab-size-divisible-by",
-    "no-pad-vocab-size", "disable-pad-vocab-size", "tokenizer-type",
+    "no-pad-vocab-size", "disable-pad-vocab-size", "tokenizer-type", "tokenizer-model", "megatron-fsdp-main-grads-dtype",
+    "use-precision-aware-optimizer", "main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype",
+    "optimizer-cpu-offload", "optimizer-offload-fraction",
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "config/layer_cycle.h"
 #include "foreign/pattern.h"
+#include "foreign/vocabulary.h"
 
 namespace moesh::foreign {
 namespace {
@@ -355,18 +356,27 @@ class Model {
     return words.empty() ? std::vector<std::string>(static_cast<std::size_t>(layers_), "sliding") : words;
   }
 
+  // The tokenizer of pretrain_gpt.py is GPT-2's unless it is told otherwise.
+  std::optional<Vocabulary> vocabulary() {
+    const std::optional<std::string> type = flags_.text("tokenizer-type"), model = flags_.text("tokenizer-model");
+    if (const auto found = vocabulary_of(model.value_or(""))) return found;
+    return vocabulary_of(type.value_or(model ? "" : "GPT2BPETokenizer"));
+  }
+
   void give_vocabulary(std::int64_t tensor) {
     const std::optional<std::int64_t> padded = flags_.integer("padded-vocab-size", 1), asked = flags_.integer("vocab-size", 1);
     const std::int64_t unit = flags_.integer("make-vocab-size-divisible-by", 1).value_or(128) * tensor;
     const bool pads = !flags_.is_set("no-pad-vocab-size") && !flags_.is_set("disable-pad-vocab-size");
-    const std::optional<std::string> tokenizer = flags_.has("tokenizer-type") ? flags_.text("tokenizer-type") : std::nullopt;
-    std::int64_t words = asked.value_or(tokenizer == "GPT2BPETokenizer" ? 50257 : 32000);
-    if (!asked && !padded && !translation_.is_own("vocab_size")) {
-      translation_.assume(
-          fmt::format("the vocabulary is the tokenizer's, {} words are planned; vocab_size= says otherwise", with_commas(words)));
-    }
-    if (pads) words = round_up(words, unit);
-    give("vocab_size", padded.value_or(words));
+    const bool is_known = asked || padded || translation_.is_own("vocab_size");
+    const std::optional<Vocabulary> guessed = is_known ? std::nullopt : vocabulary();
+    constexpr std::int64_t kUnknown = 32000;
+    const std::int64_t words = asked.value_or(guessed ? guessed->words : kUnknown), planned = pads ? round_up(words, unit) : words;
+    give("vocab_size", padded.value_or(planned));
+    if (is_known) return;
+    const std::string counted_words = with_commas(words) + " words" + (guessed ? " of " + guessed->of : "");
+    translation_.assume(fmt::format("no --vocab-size{}: {}{} are planned; vocab_size= says otherwise",
+                                    guessed ? "" : ", and moesh does not know the tokenizer's", counted_words,
+                                    planned == words ? "" : fmt::format(", padded to {},", with_commas(planned))));
   }
 
   Flags& flags_;

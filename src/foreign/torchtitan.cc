@@ -1,6 +1,7 @@
 #include "foreign/torchtitan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/core.h>
@@ -31,7 +32,8 @@ constexpr KnownFlags kIdleSettings[] = {
     {"how activation checkpointing is done",
      "activation_checkpoint.early_stop activation_checkpoint.preserve_rng_state activation_checkpoint.determinism_check "
      "activation_checkpoint.debug activation_checkpoint.visualize_memory_budget_pareto activation_checkpoint.memory_budget "
-     "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns model.print_after_conversion"},
+     "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns"},
+    {"what is printed", "model.print_after_conversion"},
 };
 
 constexpr DifferingFlag kDifferingSettings[] = {
@@ -152,13 +154,23 @@ class Job {
       batch.rows = static_cast<double>(*tokens) / length;
       batch.parts = pipelines ? degree("num_pp_microbatches") : 1;
       if (all > 0) batch.all_rows = static_cast<double>(all) / length;
+      tell_refused_length(degrees, *tokens, "tokens of a microbatch");
     } else {
+      tell_refused_length(degrees, length_, "tokens of a row");
       const std::int64_t rows = flags_.integer("training.local_batch_size", 1).value_or(8);
       const std::int64_t all = flags_.integer("training.global_batch_size", -1).value_or(-1);
       batch.rows = static_cast<double>(pipelines ? std::min(rows, degree("pipeline_parallel_microbatch_size")) : rows);
       batch.all_rows = all > 0 ? static_cast<double>(all) : static_cast<double>(rows) * data;
     }
     give_batch(batch, devices, degrees.stages, kWhere, translation_);
+  }
+
+  // torchtitan refuses what tensor and context parallelism do not divide, also where it can be planned.
+  void tell_refused_length(const Degrees& degrees, std::int64_t tokens, const char* of_what) {
+    const double unit = 2 * static_cast<double>(degrees.tensor) * static_cast<double>(degrees.context);
+    if (std::fmod(static_cast<double>(tokens), unit) == 0) return;
+    translation_.differ(fmt::format("torchtitan refuses {} {}: a multiple of {}, tensor x twice the context parallelism, is expected there",
+                                    tokens, of_what, unit));
   }
 
   void give_checkpointing() {
@@ -184,8 +196,11 @@ class Job {
     const std::string computed = flags_.choice("training.mixed_precision_param", "bfloat16", formats);
     if (kept != "float32") translation_.give("weight_dtype", kept);
     if (computed != "bfloat16") translation_.give("dtype", computed);
-    if (flags_.boolean("training.enable_cpu_offload").value_or(false))
-      translation_.differ("--training.enable_cpu_offload: parameters and moments are planned in the memory of the device");
+    if (flags_.boolean("training.enable_cpu_offload").value_or(false)) {
+      translation_.give("optimizer_memory_host_offload", true);
+      translation_.differ(
+          "--training.enable_cpu_offload: moments are planned in the host's memory, parameters and gradients in the device's");
+    }
     if (flags_.boolean("float8.enable_float8_linear").value_or(false)) translation_.give("quantization", "te_fp8_currentscaling");
     const Flag* converters = flags_.find("model.converters");
     if (converters == nullptr) return;

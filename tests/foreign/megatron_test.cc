@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "foreign/import.h"
-#include "tests/foreign/given.h"
+#include "tests/foreign/megatron_commands.h"
 #include "tests/paths.h"
 #include "tests/support.h"
 
@@ -20,126 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kDense = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 2 --bf16 --swiglu "
-                           "--normalization RMSNorm --position-embedding-type rope --disable-bias-linear --attention-dropout 0 "
-                           "--hidden-dropout 0 --untie-embeddings-and-output-weights --vocab-size 256 ";
-const std::string kSparse = kDense + "--num-experts 8 --moe-token-dispatcher-type alltoall ";
-
-Imported imported(const std::string& command, const std::vector<std::string>& own = {}) { return from_program("megatron", command, own); }
-
-std::string given(const std::string& command, const std::string& key) { return given(imported(command), key); }
-
-std::string notes(const std::string& command, const std::vector<std::string>& own = {}) { return told(imported(command, own).notes); }
-
 std::string refusal(const std::string& command, const std::vector<std::string>& own = {}) {
   return test::message_of([&] { imported(command, own); });
-}
-
-TEST(FromMegatron, DataParallelismKeepsCopiesOrShards) {
-  const auto axes = [](const std::string& flags) {
-    const Imported made = imported(kDense + "--world-size 8 " + flags);
-    return given(made, "ici_data_parallelism") + " " + given(made, "ici_fsdp_parallelism") + " " + given(made, "shard_optimizer_over_data");
-  };
-  const std::string copied = "ici_data_parallelism=8 ici_fsdp_parallelism=1 shard_optimizer_over_data is not given";
-  const std::string moments = "ici_data_parallelism=8 ici_fsdp_parallelism=1 shard_optimizer_over_data=true";
-  const std::string sharded = "ici_data_parallelism is not given ici_fsdp_parallelism=8 shard_optimizer_over_data is not given";
-  EXPECT_EQ(axes(""), copied);
-  EXPECT_EQ(axes("--use-distributed-optimizer"), moments);
-  EXPECT_EQ(axes("--use-torch-fsdp2"), sharded);
-  EXPECT_EQ(axes("--use-megatron-fsdp"), sharded);
-  EXPECT_EQ(axes("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads"), moments);
-  EXPECT_EQ(axes("--use-megatron-fsdp --data-parallel-sharding-strategy no_shard"), copied);
-}
-
-TEST(FromMegatron, SequenceParallelismIsAnAxisOfItsOwnName) {
-  EXPECT_EQ(given(kDense + "--tensor-model-parallel-size 2", "ici_tensor_parallelism"), "ici_tensor_parallelism=2");
-  EXPECT_EQ(given(kDense + "--tensor-model-parallel-size 2 --sequence-parallel", "ici_tensor_sequence_parallelism"),
-            "ici_tensor_sequence_parallelism=2");
-}
-
-struct Placed {
-  std::string flags, keys;
-};
-
-TEST(FromMegatron, ExpertsTakeTheDevicesOfTheContextAndOfData) {
-  const Placed all[] = {
-      {"--expert-model-parallel-size 8 --world-size 8", "context - expert 8 tensor - fsdp 1"},
-      {"--expert-model-parallel-size 4 --world-size 8", "context - expert 4 tensor - fsdp 1"},
-      {"--expert-model-parallel-size 4 --context-parallel-size 2 --world-size 8", "context 2 expert 2 tensor - fsdp 1"},
-      {"--expert-model-parallel-size 8 --context-parallel-size 8 --world-size 8", "context 8 expert - tensor - fsdp 1"},
-      {"--expert-model-parallel-size 2 --context-parallel-size 4 --world-size 8", "context 4 expert 2 tensor - fsdp 1"},
-      {"--expert-model-parallel-size 2 --tensor-model-parallel-size 2 --world-size 4", "context - expert 2 tensor 2 fsdp 1"},
-      {"--expert-model-parallel-size 4 --tensor-model-parallel-size 2 --expert-tensor-parallel-size 1 --world-size 4",
-       "context - expert 2 tensor 2 fsdp 1"},
-      {"--expert-model-parallel-size 8 --tensor-model-parallel-size 2 --context-parallel-size 2 --expert-tensor-parallel-size 1 --world-size 8",
-       "context 2 expert 2 tensor 2 fsdp 1"},
-      {"--tensor-model-parallel-size 2 --expert-tensor-parallel-size 4 --world-size 4", "context - expert 2 tensor 2 fsdp 1"},
-  };
-  for (const Placed& one : all) {
-    SCOPED_TRACE(one.flags);
-    const Imported made = imported(kSparse + "--use-distributed-optimizer --sequence-parallel " + one.flags);
-    const auto size = [&](const std::string& axis) {
-      const std::string word = given(made, "ici_" + axis + "_parallelism");
-      return axis.substr(0, axis.find('_')) + " " + (word.find('=') == std::string::npos ? "-" : word.substr(word.find('=') + 1));
-    };
-    EXPECT_EQ(size("context") + " " + size("expert") + " " + size("tensor_sequence") + " " + size("fsdp"), one.keys);
-    EXPECT_EQ(test::message_of([&] { session::open(made.keys, session::Evenness::reported); }), "no error");
-  }
-}
-
-TEST(FromMegatron, TellsHowExpertsAreSplitOtherwise) {
-  const std::string folded = "--tensor-model-parallel-size 4 --world-size 4 --expert-tensor-parallel-size 1 --expert-model-parallel-size ";
-  EXPECT_THAT(notes(kSparse + folded + "2"),
-              HasSubstr("differs: experts are not split and the width of each is split 4 ways, as tensor parallelism "
-                        "is for all of the model, rather than split 2 ways and not split\n"));
-  EXPECT_THAT(notes(kSparse + folded + "4 --moe-expert-capacity-factor 1"),
-              HasSubstr("rather than split 4 ways and not split; a device holds as much\n"));
-  EXPECT_THAT(notes(kSparse + "--tensor-model-parallel-size 4 --expert-model-parallel-size 2"), Not(HasSubstr("experts are ")));
-}
-
-// With --expert-tensor-parallel-size 1 the tensor-parallel devices have whole experts, to which rows travel.
-TEST(FromMegatron, TensorParallelDevicesHaveWholeExperts) {
-  const std::string whole = "--tensor-model-parallel-size 4 --expert-tensor-parallel-size 1 ";
-  const Placed all[] = {
-      {whole + "--sequence-parallel --expert-model-parallel-size 4 --world-size 4", "tensor_sequence"},
-      {whole + "--sequence-parallel --expert-model-parallel-size 4 --world-size 8 --use-distributed-optimizer", "tensor_sequence"},
-      {whole + "--sequence-parallel --expert-model-parallel-size 8 --world-size 8", "expert tensor_sequence"},
-      {whole + "--sequence-parallel --expert-model-parallel-size 8 --context-parallel-size 2 --world-size 8", "context tensor_sequence"},
-      {whole + "--expert-model-parallel-size 4 --world-size 4", "tensor"},
-  };
-  for (const Placed& one : all) {
-    for (const std::string dispatcher : {"alltoall", "allgather"}) {
-      const Imported made = imported(kSparse + one.flags + " --moe-token-dispatcher-type " + dispatcher);
-      SCOPED_TRACE(one.flags + " " + dispatcher);
-      EXPECT_THAT(told(made.notes), Not(HasSubstr("experts are ")));
-      const session::Session opened = session::open(made.keys, session::Evenness::reported);
-      const auto axes = [&](const std::string& label) {
-        std::string names;
-        const auto spec = sharding::resolve_spec({label}, opened.loaded.settings.rules("logical_axis_rules"), opened.mesh);
-        for (const auto axis : spec.dims[0])
-          if (opened.mesh.axis(axis).ici > 1) names += (names.empty() ? "" : " ") + opened.mesh.axis(axis).name;
-        return names;
-      };
-      EXPECT_EQ(axes("exp"), one.keys);
-      EXPECT_EQ(axes("mlp_moe"), "");
-      EXPECT_EQ(axes("mlp_no_fsdp"), "");
-      EXPECT_EQ(axes("mlp"), one.keys.substr(one.keys.rfind(' ') + 1)) << "dense MLPs are split by width as ever";
-    }
-  }
-}
-
-TEST(FromMegatron, RowsGoToTheirExpertsAsTheDispatcherSays) {
-  const std::string split = kSparse + "--expert-model-parallel-size 4 ";
-  EXPECT_EQ(given(split, "use_ring_of_experts"), "use_ring_of_experts is not given");
-  EXPECT_EQ(given(split, "ragged_buffer_factor"), "ragged_buffer_factor=2");
-  EXPECT_EQ(given(imported(split, {"ragged_buffer_factor=-1"}), "ragged_buffer_factor"), "ragged_buffer_factor is not given");
-  const std::string gathers = kDense + "--num-experts 8 --expert-model-parallel-size 4";
-  EXPECT_EQ(given(gathers, "use_ring_of_experts"), "use_ring_of_experts=true");
-  EXPECT_EQ(given(gathers, "use_ragged_sort"), "use_ragged_sort=true");
-  EXPECT_EQ(given(split + "--moe-expert-capacity-factor 1.25", "capacity_factor"), "capacity_factor=1.25");
-  EXPECT_EQ(given(split + "--moe-expert-capacity-factor 1.25", "sparse_matmul"), "sparse_matmul=false");
-  EXPECT_EQ(given(kSparse + "--moe-expert-capacity-factor 1.25", "capacity_factor"), "capacity_factor=1.25");
-  EXPECT_EQ(given(kSparse + "--moe-expert-capacity-factor 1.25", "moe_dispatch_no_expert_sharding"), "moe_dispatch_no_expert_sharding is not given");
 }
 
 TEST(FromMegatron, TheBatchIsThatOfADevice) {
@@ -161,22 +43,6 @@ TEST(FromMegatron, TheBatchIsThatOfADevice) {
   EXPECT_THAT(notes(kDense + "--pipeline-model-parallel-size 2"), HasSubstr("assumed: no --global-batch-size: as many microbatches as stages\n"));
 }
 
-TEST(FromMegatron, StagesHaveAsManyLayersEach) {
-  const std::string staged = kDense + "--pipeline-model-parallel-size 2 --global-batch-size 8 ";
-  EXPECT_EQ(given(staged, "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=2");
-  EXPECT_EQ(given(staged + "--num-layers-per-virtual-pipeline-stage 1", "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=1");
-  EXPECT_EQ(given(staged + "--num-virtual-stages-per-pipeline-rank 2", "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=1");
-  EXPECT_THAT(notes(staged + "--num-layers 5 --account-for-loss-in-pipeline-split"),
-              HasSubstr("differs: 4 of 5 layers lie in stages, as many in each; the others are outside of them\n"));
-  for (const std::string cycle :
-       {"", "--num-experts 8 --moe-layer-freq 2 ", "--no-rope-freq 4 ", "--window-size 127,0 --window-attn-skip-freq 3 "}) {
-    for (const std::string stages : {"2", "3", "4"}) {
-      const std::string command = kDense + "--num-layers 24 --pipeline-model-parallel-size " + stages + " " + cycle;
-      EXPECT_EQ(test::message_of([&] { session::open(imported(command).keys, session::Evenness::reported); }), "no error") << command;
-    }
-  }
-}
-
 TEST(FromMegatron, RecomputesWhatItsFlagsSay) {
   const auto policy = [](const std::string& flags) { return given(kSparse + flags, "remat_policy").substr(13); };
   EXPECT_EQ(policy(""), "minimal_with_context");
@@ -184,6 +50,9 @@ TEST(FromMegatron, RecomputesWhatItsFlagsSay) {
   EXPECT_EQ(policy("--recompute-granularity selective --recompute-modules core_attn"), "minimal_with_context");
   EXPECT_EQ(policy("--recompute-granularity selective --recompute-modules core_attn moe"), "save_dot_with_context_except_mlp");
   EXPECT_EQ(policy("--moe-layer-recompute"), "save_dot_with_context_except_mlp");
+  EXPECT_EQ(policy("--checkpoint-activations"), "full");
+  EXPECT_THAT(notes(kDense + "--checkpoint-activations"),
+              HasSubstr("assumed: --checkpoint-activations, which Megatron-LM has no more, recomputes every layer"));
   EXPECT_EQ(policy("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"), "full");
   EXPECT_THAT(notes(kDense + "--recompute-granularity full --recompute-method block --recompute-num-layers 2"),
               HasSubstr("differs: --recompute-method block: every layer is recomputed, not the first ones of a stage\n"));
@@ -230,6 +99,38 @@ TEST(FromMegatron, TheVocabularyIsPadded) {
   EXPECT_EQ(given(kDense + "--vocab-size 300 --padded-vocab-size 333", "vocab_size"), "vocab_size=333");
 }
 
+// Without --vocab-size the tokenizer says it; the number that is told is the one that is planned.
+TEST(FromMegatron, TheVocabularyIsThatOfTheTokenizer) {
+  std::string open = kDense;
+  open.erase(open.find("--vocab-size 256"));
+  struct Tokenizer {
+    std::string flags, words, planned, of;
+  };
+  const Tokenizer all[] = {
+      {"", "50,257", "50304", "gpt2"},
+      {"--tokenizer-type GPT2BPETokenizer --tensor-model-parallel-size 4", "50,257", "50688", "gpt2"},
+      {"--tokenizer-type Llama2Tokenizer --tokenizer-model tokenizer.model", "32,000", "32000", "llama2-7b"},
+      {"--tokenizer-type Llama3Tokenizer", "128,256", "128256", "llama3.1-8b"},
+      {"--tokenizer-type HuggingFaceTokenizer --tokenizer-model meta-llama/Meta-Llama-3.1-8B", "128,256", "128256", "llama3.1-8b"},
+      {"--tokenizer-type HuggingFaceTokenizer --tokenizer-model deepseek-ai/DeepSeek-V3 --tensor-model-parallel-size 8", "129,280",
+       "130048", "deepseek3-671b"},
+      {"--tokenizer-type HuggingFaceTokenizer --tokenizer-model /models/Qwen3-30B-A3B", "151,936", "151936", "qwen3-8b"},
+      {"--tokenizer-type HuggingFaceTokenizer --tokenizer-model openai/gpt-oss-20b", "201,088", "201088", "gpt-oss-20b"},
+      {"--tokenizer-model mistralai/Mixtral-8x7B-v0.1", "32,000", "32000", "mixtral-8x7b"},
+  };
+  for (const Tokenizer& one : all) {
+    SCOPED_TRACE(one.flags);
+    const Imported made = imported(open + one.flags);
+    EXPECT_EQ(given(made, "vocab_size"), "vocab_size=" + one.planned);
+    EXPECT_THAT(told(made.notes), HasSubstr("assumed: no --vocab-size: " + one.words + " words of " + one.of));
+  }
+  EXPECT_THAT(notes(open), HasSubstr("50,257 words of gpt2, padded to 50,304, are planned; vocab_size= says otherwise\n"));
+  EXPECT_THAT(notes(open + "--tokenizer-type SentencePieceTokenizer --tokenizer-model x --make-vocab-size-divisible-by 32768"),
+              HasSubstr("assumed: no --vocab-size, and moesh does not know the tokenizer's: 32,000 words, padded to 32,768, are planned;"));
+  EXPECT_THAT(notes(kDense + "--tokenizer-model x"), HasSubstr("not needed: --tokenizer-model (data and tokenizers)\n"));
+  EXPECT_THAT(told(imported(open, {"vocab_size=100"}).notes), Not(HasSubstr("vocab")));
+}
+
 TEST(FromMegatron, LayersThatDifferGoRoundInACycle) {
   const auto keys = [](const std::string& flags, const std::string& key) { return given(kSparse + flags, key); };
   EXPECT_EQ(keys("--moe-layer-freq 2", "layer_mlp"), "layer_mlp=[moe,dense]");
@@ -248,16 +149,6 @@ TEST(FromMegatron, AModelOfTheUsersOwnTakesThePlaceOfItsSizes) {
   EXPECT_EQ(given(made, "ici_expert_parallelism"), "ici_expert_parallelism=4");
   EXPECT_THAT(told(made.notes), HasSubstr("assumed: model_name is yours: what the flags say of the model's sizes is left out\n"));
   EXPECT_THAT(told(made.notes), Not(HasSubstr("unknown")));
-}
-
-TEST(FromMegatron, DevicesAreThoseOfTheTarget) {
-  EXPECT_THAT(notes(kDense + "--world-size 8", {"compile_topology=h100-16"}),
-              HasSubstr("assumed: compile_topology has 16 devices, the command 8: that of compile_topology is taken\n"));
-  EXPECT_EQ(given(imported(kDense, {"compile_topology=h100-16"}), "ici_data_parallelism"), "ici_data_parallelism=16");
-  EXPECT_THAT(notes(kDense + "--tensor-model-parallel-size 2"),
-              HasSubstr("assumed: nothing says how many devices there are: 2, the fewest that the degrees take\n"));
-  const Imported slices = imported(kDense, {"compile_topology=v5p-16", "compile_topology_num_slices=2"});
-  EXPECT_EQ(given(slices, "dcn_data_parallelism") + " " + given(slices, "ici_data_parallelism"), "dcn_data_parallelism=2 ici_data_parallelism=8");
 }
 
 TEST(FromMegatron, NamesFlagsThatItDoesNotHaveWithTheNearest) {
@@ -306,34 +197,6 @@ TEST(FromMegatron, KnowsTheNamesOfTheFlagsThatItTranslates) {
   EXPECT_EQ(asked, listed);
 }
 
-TEST(FromMegatron, RefusesDegreesThatDoNotMultiply) {
-  EXPECT_EQ(refusal(kDense + "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --world-size 48"),
-            "--from megatron: 48 devices for tensor 8 x context 1 x pipeline 4: a multiple of 32 was expected\n  fix: 32 devices, or other degrees");
-  EXPECT_EQ(refusal(kDense + "--tensor-model-parallel-size 3", {"compile_topology=h100-8"}),
-            "--from megatron: 8 devices for tensor 3 x context 1 x pipeline 1: a multiple of 3 was expected\n"
-            "  fix: compile_topology= with 24 devices, or other degrees");
-  EXPECT_EQ(refusal(kDense + "--tensor-model-parallel-size 4000 --context-parallel-size 4000"),
-            "--from megatron: degrees of parallelism that take more than 1,000,000 devices\n  fix: give smaller ones");
-}
-
-TEST(FromMegatron, RefusesExpertsThatDoNotDivide) {
-  EXPECT_EQ(refusal(kSparse + "--expert-model-parallel-size 3 --world-size 24"),
-            "--from megatron: 8 experts, which 3 ways to split them do not divide\n  fix: 2 ways to split experts, or other degrees");
-  EXPECT_EQ(refusal(kSparse + "--expert-model-parallel-size 8 --tensor-model-parallel-size 2 --world-size 8"),
-            "--from megatron: expert 8 x tensor 2 in experts do not divide data 4 x context 1 x tensor 2\n"
-            "  fix: 4 ways to split experts, or other degrees");
-  EXPECT_THAT(refusal(kSparse + "--expert-model-parallel-size 2 --world-size 1"),
-              HasSubstr("fix: experts that are not split, or other degrees"));
-  EXPECT_EQ(refusal(kSparse + "--expert-tensor-parallel-size 3 --world-size 8"),
-            "--from megatron: expert 1 x tensor 3 in experts do not divide data 8 x context 1 x tensor 1\n"
-            "  fix: tensor 2 in experts, or other degrees");
-  EXPECT_EQ(refusal(kSparse + "--expert-model-parallel-size 4 --context-parallel-size 8 --world-size 16"),
-            "--from megatron: experts that take a part of context 8 beside data 2: an axis holds experts as a whole or not at all\n"
-            "  fix: a context of 4, or other degrees");
-  EXPECT_EQ(refusal(kDense + "--expert-model-parallel-size 4"),
-            "--from megatron: --expert-model-parallel-size: '4', 1, or --num-experts beside it was expected\n  fix: correct it, or leave it out");
-}
-
 TEST(FromMegatron, RefusesBatchesAndStagesThatDoNotFit) {
   EXPECT_EQ(refusal(kDense + "--world-size 8 --global-batch-size 24"),
             "--from megatron: a batch of 24, a multiple of 16 was expected: 2 for each of 8 devices along data parallelism\n"
@@ -343,28 +206,6 @@ TEST(FromMegatron, RefusesBatchesAndStagesThatDoNotFit) {
             "  fix: another --pipeline-model-parallel-size, or --pipeline-model-parallel-layout beside it");
   EXPECT_EQ(refusal(kDense + "--pipeline-model-parallel-size 8 --pipeline-model-parallel-layout x"),
             "--from megatron: 4 layers for 8 stages of 1 layer at a time\n  fix: fewer stages, or more layers");
-}
-
-TEST(FromMegatron, OffersOnlySizesThatTheHardwareComesIn) {
-  const auto fix = [](const std::string& flags, const std::string& topology) {
-    const std::string message = refusal(kDense + flags, {"compile_topology=" + topology});
-    return message.substr(message.find("fix: "));
-  };
-  EXPECT_EQ(fix("--tensor-model-parallel-size 3", "h100-64"), "fix: compile_topology= with 72 devices, or other degrees");
-  EXPECT_EQ(fix("--tensor-model-parallel-size 16", "h100-8"), "fix: compile_topology= with 16 devices, or other degrees");
-  EXPECT_EQ(fix("--tensor-model-parallel-size 3", "cpu-8"), "fix: compile_topology= with 9 devices, or other degrees");
-  EXPECT_EQ(fix("--tensor-model-parallel-size 7", "v6e-8"), "fix: other degrees") << "such slices have powers of two";
-  EXPECT_EQ(fix("--tensor-model-parallel-size 100000", "h100-8"), "fix: other degrees") << "65,536 at most";
-}
-
-TEST(FromMegatron, VirtualStagesDivideTheLayersOfAStage) {
-  const std::string stages = kDense + "--num-layers 32 --pipeline-model-parallel-size 8 --num-virtual-stages-per-pipeline-rank ";
-  EXPECT_EQ(given(stages + "2", "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=2");
-  EXPECT_EQ(given(stages + "4", "num_layers_per_pipeline_stage"), "num_layers_per_pipeline_stage=1");
-  for (const std::string chunks : {"3", "8", "1000000000"}) {
-    EXPECT_EQ(refusal(stages + chunks), "--from megatron: --num-virtual-stages-per-pipeline-rank: '" + chunks +
-                                            "', a divisor of the 4 layers of a stage was expected\n  fix: correct it, or leave it out");
-  }
 }
 
 TEST(FromMegatron, RefusesModelsThatNoFamilyHas) {

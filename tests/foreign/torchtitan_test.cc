@@ -118,6 +118,7 @@ TEST(FromTorchtitan, NumbersHaveTheirFormats) {
   EXPECT_EQ(job_given(kLlama + "--model.converters quantize.linear.mx", "quantization"), "quantization=te_mxfp8");
   EXPECT_EQ(job_given(kLlama + "--float8.enable_float8_linear", "quantization"), "quantization=te_fp8_currentscaling");
   EXPECT_EQ(job_given(kLlama + "--optimizer.name Muon", "opt_type"), "opt_type=muon");
+  EXPECT_EQ(job_given(kLlama + "--training.enable_cpu_offload", "optimizer_memory_host_offload"), "optimizer_memory_host_offload=true");
 }
 
 TEST(FromTorchtitan, TheScheduleIsInShares) {
@@ -126,6 +127,16 @@ TEST(FromTorchtitan, TheScheduleIsInShares) {
   EXPECT_EQ(job_given(steps + "--lr_scheduler.decay_ratio 0.2", "wsd_decay_steps_fraction"), "wsd_decay_steps_fraction=0.2");
   EXPECT_EQ(job_given(steps + "--lr_scheduler.decay_type cosine", "wsd_decay_style"), "wsd_decay_style=cosine");
   EXPECT_THAT(job_notes(steps + "--lr_scheduler.decay_type sqrt"), HasSubstr("differs: --lr_scheduler.decay_type sqrt: the rate falls in a straight line\n"));
+}
+
+TEST(FromTorchtitan, TellsLengthsThatTorchtitanRefuses) {
+  const std::string split = kLlama + "--parallelism.tensor_parallel_degree 4 --parallelism.context_parallel_degree 2 ";
+  EXPECT_THAT(job_notes(split + "--training.seq_len 1032"), HasSubstr("differs: torchtitan refuses 1032 tokens of a row: a multiple of 16, "
+                                                                      "tensor x twice the context parallelism, is expected there\n"));
+  EXPECT_THAT(job_notes(split + "--training.max_context_length 1024 --training.num_tokens_per_microbatch_per_dp_rank 1032"),
+              HasSubstr("refuses 1032 tokens of a microbatch: a multiple of 16"));
+  EXPECT_THAT(job_notes(split + "--training.seq_len 1024"), Not(HasSubstr("refuses")));
+  EXPECT_THAT(job_notes(kLlama), Not(HasSubstr("refuses")));
 }
 
 TEST(FromTorchtitan, NamesWhatItDoesNotKnow) {
