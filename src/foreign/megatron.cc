@@ -73,6 +73,10 @@ class Run {
     degrees.stages = size("pipeline-model-parallel-size");
     degrees.experts = size("expert-model-parallel-size");
     degrees.tensor_in_experts = flags_.integer("expert-tensor-parallel-size", 1).value_or(tensor);
+    if (flags_.is_set("moe-extended-tp")) {  // all experts lie over tensor x expert parallelism by their width
+      degrees.tensor_in_experts = degrees.tensor * degrees.experts;
+      degrees.experts = 1;
+    }
     degrees.has_slots = flags_.real("moe-expert-capacity-factor").value_or(0) > 0;
     degrees.shards_sequence = flags_.is_set("sequence-parallel");
     degrees.kind = kind();
@@ -310,7 +314,7 @@ class Run {
 
 Imported from_megatron(const std::vector<ShellWord>& words, const std::vector<std::string>& own) {
   const Launched launched = take_launcher(words, kFromMegatron);
-  Flags flags(with_dashes(flags_of(launched.words, kFromMegatron)));
+  Flags flags(spelled_as_now(with_dashes(flags_of(launched.words, kFromMegatron))));
   Translation translation(own);
   Run(flags, launched.devices, translation).give();
   note_what_is_left(flags, {"Megatron-LM", idle_megatron_flags(), differing_megatron_flags(), translated_megatron_flags()}, translation);

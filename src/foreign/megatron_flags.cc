@@ -85,6 +85,29 @@ constexpr KnownFlags kIdle[] = {
      "activation-offload-fraction moe-paged-stash* fine-grained-offloading-max-inflight-offloads "
      "decrease-batch-size-if-needed empty-unused-memory-level gpu-sniff-test-interval train-sync-interval manual-gc "
      "manual-gc-interval no-manual-gc-eval disable-manual-gc-eval disable-jit-fuser kitchen-*"},
+    {"of an older Megatron-LM, and not needed here",
+     "DDP-impl align-param-gather allow-trivial-doc bias-dropout-fusion bias-gelu-fusion bias-swiglu-fusion block-index-path "
+     "block-top-k cache-dir cased-data-path cased-vocab cloze-eval data-epochs data-impl data-loader "
+     "deallocate-pipeline-outputs debug deep-init delay-param-gather delim disable-chunked-prefill "
+     "disrib-opt-comm-mem-savings distrib-opt-comm-mem-savings embedding-weights-in-fp32 empty-unused-memory-each-iter "
+     "enable-one-logger enable-onelogger encoder-pipeline-model-parallel-size encoder-tensor-model-parallel-size end-wd "
+     "epochs erf-gelu faiss-use-gpu fp32-allreduce fp32-embedding fp32-layernorm fp32-tokentypes genfile greedy "
+     "hash-data-path img-dim index-reload-interval initialize-socket-comms input-data-sizes-file "
+     "keep-fp8-transpose-cache-when-using-custom-fsdp langrl-external-server langrl-inference-server-conversation-template "
+     "langrl-inference-server-type lazy-loader legacy-tokenizer load-all-rng load-model-opt-format load-openai load-optim "
+     "load-rng loose-json max-num-samples max-preds-per-seq max-seqlen-per-cp-rank max-training-rank min-scale mmap-warmup "
+     "model-parallel-memory-opt moe-use-legacy-grouped-gemm ner-data-path no-async-tensor-model-parallel-allreduce "
+     "no-contiguous-buffers-in-local-ddp no-delay-grad-reduce no-log-learnig-rate-to-tensorboard "
+     "no-log-memory-to-tensorboard no-query-key-layer-scaling no-scaled-masked-softmax-fusion "
+     "no-scatter-gather-tensors-in-pipeline num-microbatches num-microbatches-in-minibatch num-samples out-seq-length "
+     "overlap-p2p-communication overlapping-eval override-checkpoint-version override-lr-scheduler pool-type "
+     "presplit-sentences pretrained-bert projection-dim renormalize-blend-weights report-topk-accuracies resume-dataloader "
+     "retro-* s3-cache-path sample-input-file sample-output-file scaled-masked-softmax-fusion "
+     "scaled-upper-triang-masked-softmax-fusion scatter-gather-tensors-in-pipeline shared-query-context-model shuffle "
+     "skip-mmap-warmup start-wd strict-lambada temperature test-data text-key top-k top-p train-data "
+     "use-checkpoint-lr-scheduler use-contiguous-buffers-in-ddp use-gpu-initialization use-legacy-models use-npy-data-loader "
+     "use-pipelining use-random-spans use-regular-masking use-tfrecords val-data-path valid-data validate-model-load "
+     "vit-load vocab wd-incr-style"},
 };
 
 constexpr DifferingFlag kDiffering[] = {
@@ -141,8 +164,19 @@ constexpr DifferingFlag kDiffering[] = {
     {"use-mup", "widths do not scale rates"},
     {"freeze-all-layers", "all parameters are planned to learn"},
     {"encoder-num-layers", "a decoder alone is planned"},
-    {"model-parallel-size", "old: give --tensor-model-parallel-size"},
-    {"batch-size", "old: give --micro-batch-size"},
+    {"expert-parallel", "of an older Megatron-LM: --expert-model-parallel-size says how many devices share the experts"},
+    {"lr-warmup-percent", "of an older Megatron-LM: --lr-warmup-fraction says how long the rate rises"},
+    {"moe-router-type", "of an older Megatron-LM: each token goes to the best --moe-router-topk experts"},
+    {"moe-router-topk-limited-devices", "of an older Megatron-LM: experts are chosen on all devices"},
+    {"moe-token-dropping", "of an older Megatron-LM: no rows are dropped without --moe-expert-capacity-factor"},
+    {"num-unique-layers", "of an older Megatron-LM: every layer has parameters of its own"},
+    {"param-sharing-style", "of an older Megatron-LM: every layer has parameters of its own"},
+    {"pipeline-model-parallel-split-rank", "of an older Megatron-LM: a decoder alone is planned"},
+    {"standalone-embedding-stage", "of an older Megatron-LM: stages have as many layers each"},
+    {"standalone-embed-stage", "of an older Megatron-LM: stages have as many layers each"},
+    {"retro-add-retriever", "of an older Megatron-LM: nothing is retrieved, and layers have no such part"},
+    {"checkpoint-attention", "of an older Megatron-LM: --recompute-granularity says what is recomputed"},
+    {"recompute", "of an older Megatron-LM: --recompute-granularity says what is recomputed"},
     {"reset-attention-mask", "rows are planned as one document each: attention over shorter ones is faster"},
     {"relative-attention-num-buckets", "positions are rotary"},
     {"qk-clip-threshold", "weights of queries and keys are not clipped"},
@@ -175,7 +209,7 @@ constexpr std::string_view kTranslated[] = {
     "no-rope-freq", "window-size", "window-attn-skip-freq", "padded-vocab-size", "vocab-size", "make-vocab-size-divisible-by",
     "no-pad-vocab-size", "disable-pad-vocab-size", "tokenizer-type", "tokenizer-model", "megatron-fsdp-main-grads-dtype",
     "use-precision-aware-optimizer", "main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype",
-    "optimizer-cpu-offload", "optimizer-offload-fraction",
+    "optimizer-cpu-offload", "optimizer-offload-fraction", "moe-extended-tp",
 };
 
 }  // namespace

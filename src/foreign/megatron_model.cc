@@ -358,9 +358,10 @@ class Model {
 
   // The tokenizer of pretrain_gpt.py is GPT-2's unless it is told otherwise.
   std::optional<Vocabulary> vocabulary() {
-    const std::optional<std::string> type = flags_.text("tokenizer-type"), model = flags_.text("tokenizer-model");
-    if (const auto found = vocabulary_of(model.value_or(""))) return found;
-    return vocabulary_of(type.value_or(model ? "" : "GPT2BPETokenizer"));
+    const std::optional<std::string> type = flags_.text("tokenizer-type");
+    const Flag* model = flags_.find("tokenizer-model");
+    if (const auto found = vocabulary_of(model == nullptr ? "" : join(model->values, " "))) return found;
+    return vocabulary_of(type.value_or(model == nullptr ? "GPT2BPETokenizer" : ""));
   }
 
   void give_vocabulary(std::int64_t tensor) {

@@ -34,6 +34,12 @@ constexpr KnownFlags kIdleSettings[] = {
      "activation_checkpoint.debug activation_checkpoint.visualize_memory_budget_pareto activation_checkpoint.memory_budget "
      "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns"},
     {"what is printed", "model.print_after_conversion"},
+    {"of an older torchtitan, and not needed here",
+     "estimate.mode estimate.memory model.attn_mask_type model.use_flex_attn optimizer.fused parallelism.enable_compiled_autograd "
+     "training.checkpoint_folder training.checkpoint_interval training.checkpoint_interval_type training.data_parallel_type "
+     "training.deterministic training.seed training.disable_loss_parallel training.enable_loss_parallel training.fp8_linear "
+     "training.enable_fsdp_float8_all_gather training.enable_fsdp_fp8_all_gather training.float8_scaling_type_* "
+     "training.fsdp_reshard_after_forward training.precompute_float8_dynamic_scale_for_fsdp"},
 };
 
 constexpr DifferingFlag kDifferingSettings[] = {
@@ -41,6 +47,10 @@ constexpr DifferingFlag kDifferingSettings[] = {
     {"parallelism.pipeline_parallel_first_stage_less_layers", "stages have as many layers each"},
     {"parallelism.pipeline_parallel_last_stage_less_layers", "stages have as many layers each"},
     {"lr_scheduler.total_steps", "the schedule is as long as training"},
+    {"lr_scheduler.lr_min", "of an older torchtitan: lr_scheduler.min_lr_factor says where the rate ends"},
+    {"training.warmup_pct", "of an older torchtitan: lr_scheduler.warmup_steps says how long the rate rises"},
+    {"training.enable_selective_ac", "of an older torchtitan: activation_checkpoint.mode says what is recomputed"},
+    {"parallelism.pipeline_parallel_split_points", "of an older torchtitan: stages have as many layers each"},
 };
 
 constexpr std::string_view kTranslatedSettings[] = {"model.name",
@@ -65,6 +75,7 @@ constexpr std::string_view kTranslatedSettings[] = {"model.name",
                                             "parallelism.pipeline_parallel_degree",
                                             "parallelism.pipeline_parallel_microbatch_size",
                                             "parallelism.pipeline_parallel_layers_per_stage",
+                                            "parallelism.pipeline_parallel_microbatches",
                                             "parallelism.num_pp_microbatches",
                                             "parallelism.expert_parallel_degree",
                                             "parallelism.expert_tensor_parallel_degree",
@@ -159,10 +170,20 @@ class Job {
       tell_refused_length(degrees, length_, "tokens of a row");
       const std::int64_t rows = flags_.integer("training.local_batch_size", 1).value_or(8);
       const std::int64_t all = flags_.integer("training.global_batch_size", -1).value_or(-1);
-      batch.rows = static_cast<double>(pipelines ? std::min(rows, degree("pipeline_parallel_microbatch_size")) : rows);
+      batch.rows = static_cast<double>(pipelines ? rows_of_microbatch(rows) : rows);
       batch.all_rows = all > 0 ? static_cast<double>(all) : static_cast<double>(rows) * data;
     }
     give_batch(batch, devices, degrees.stages, kWhere, translation_);
+  }
+
+  // An older torchtitan is told the number of microbatches rather than their rows.
+  std::int64_t rows_of_microbatch(std::int64_t rows) {
+    const auto parts = flags_.integer("parallelism.pipeline_parallel_microbatches", 1);
+    if (!parts) return std::min(rows, degree("pipeline_parallel_microbatch_size"));
+    if (rows % *parts != 0)
+      flags_.refuse_value("parallelism.pipeline_parallel_microbatches",
+                          fmt::format("a divisor of the {} of a device", counted(rows, "row")));
+    return rows / *parts;
   }
 
   // torchtitan refuses what tensor and context parallelism do not divide, also where it can be planned.
@@ -257,9 +278,16 @@ constexpr std::pair<std::string_view, std::string_view> kEarlier[] = {
     {"training.data_parallel_shard_degree", "parallelism.data_parallel_shard_degree"},
     {"training.data_parallel_replicate_degree", "parallelism.data_parallel_replicate_degree"},
     {"training.tensor_parallel_degree", "parallelism.tensor_parallel_degree"},
+    {"training.sequence_parallel_degree", "parallelism.tensor_parallel_degree"},
+    {"training.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree"},
+    {"training.enable_float8_linear", "float8.enable_float8_linear"},
+    {"training.enable_fp8_linear", "float8.enable_float8_linear"},
+    {"training.debug_moe_force_load_balance", "debug.moe_force_load_balance"},
     {"training.warmup_steps", "lr_scheduler.warmup_steps"},
     {"experimental.context_parallel_degree", "parallelism.context_parallel_degree"},
     {"experimental.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree"},
+    {"experimental.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_microbatches"},
+    {"experimental.pipeline_parallel_split_points", "parallelism.pipeline_parallel_split_points"},
 };
 
 void spell_as_now(Flag& flag) {

@@ -37,9 +37,49 @@ std::vector<std::string> known_names(const KnownProgram& program) {
   return names;
 }
 
+std::vector<std::string> words_in(std::string_view name) {
+  std::string words = lower(name);
+  std::replace_if(
+      words.begin(), words.end(), [](char c) { return c == '_' || c == '.'; }, '-');
+  return split(words, '-');
+}
+
+// The share of the words that two names have in common, from 0 to 1; a misspelled long word counts a little less.
+double likeness(const std::vector<std::string>& words, const std::vector<std::string>& others) {
+  constexpr std::size_t kLong = 6;
+  double common = 0;
+  for (const std::string& word : words) {
+    if (std::find(others.begin(), others.end(), word) != others.end()) {
+      common += 1;
+    } else if (word.size() >= kLong && !nearest(word, others, 1).empty()) {
+      common += 0.9;
+    }
+  }
+  return 2 * common / static_cast<double>(words.size() + others.size());
+}
+
+// The name with the most words in common, with the same first word if there are several, or else the nearest by its letters; empty if
+// there is none.
+std::string likeliest(const std::string& name, const std::vector<std::string>& known) {
+  constexpr double kAlike = 0.6;
+  const std::vector<std::string> words = words_in(name);
+  double most = kAlike;
+  std::vector<std::string> best;
+  for (const std::string& one : known) {
+    const double alike = likeness(words, words_in(one));
+    if (alike < most) continue;
+    if (alike > most) best.clear();
+    most = alike;
+    best.push_back(one);
+  }
+  if (best.empty()) best = nearest(name, known, 1);
+  const auto same = std::find_if(best.begin(), best.end(), [&](const std::string& one) { return words_in(one).front() == words.front(); });
+  return same != best.end() ? *same : best.empty() ? "" : best.front();
+}
+
 std::string unknown_words(const std::string& name, const KnownProgram& program) {
-  const std::vector<std::string> close = nearest(name, known_names(program), 1);
-  const std::string hint = close.empty() ? "" : fmt::format("; the nearest is --{}", close.front());
+  const std::string close = likeliest(shorten(name, 60), known_names(program));
+  const std::string hint = close.empty() ? "" : fmt::format("; the nearest is --{}", close);
   return fmt::format("--{} is no flag of {}, and says nothing here{}", shorten(name, 60), program.name, hint);
 }
 

@@ -107,6 +107,15 @@ TEST(FromMegatron, TellsHowExpertsAreSplitOtherwise) {
   EXPECT_THAT(notes(kSparse + "--tensor-model-parallel-size 4 --expert-model-parallel-size 2"), Not(HasSubstr("experts are ")));
 }
 
+TEST(FromMegatron, ExpertsOfExtendedTensorParallelismAreSplitByWidthThere) {
+  const std::string extended =
+      kSparse + "--sequence-parallel --tensor-model-parallel-size 2 --expert-model-parallel-size 4 --moe-extended-tp ";
+  EXPECT_EQ(given(extended, "ici_expert_parallelism"), "ici_expert_parallelism=4");
+  EXPECT_THAT(notes(extended),
+              HasSubstr("differs: experts are split 4 ways and the width of each is split 2 ways, as tensor parallelism is for all "
+                        "of the model, rather than not split and split 8 ways; a device holds as much\n"));
+}
+
 // With --expert-tensor-parallel-size 1 the tensor-parallel devices have whole experts, to which rows travel.
 TEST(FromMegatron, TensorParallelDevicesHaveWholeExperts) {
   const std::string whole = "--tensor-model-parallel-size 4 --expert-tensor-parallel-size 1 ";

@@ -127,6 +127,8 @@ TEST(FromMegatron, TheVocabularyIsThatOfTheTokenizer) {
   EXPECT_THAT(notes(open), HasSubstr("50,257 words of gpt2, padded to 50,304, are planned; vocab_size= says otherwise\n"));
   EXPECT_THAT(notes(open + "--tokenizer-type SentencePieceTokenizer --tokenizer-model x --make-vocab-size-divisible-by 32768"),
               HasSubstr("assumed: no --vocab-size, and moesh does not know the tokenizer's: 32,000 words, padded to 32,768, are planned;"));
+  EXPECT_THAT(notes(open + "--tokenizer-type HuggingFaceTokenizer --tokenizer-model $TOKENIZER"),
+              HasSubstr("does not know the tokenizer's"));
   EXPECT_THAT(notes(kDense + "--tokenizer-model x"), HasSubstr("not needed: --tokenizer-model (data and tokenizers)\n"));
   EXPECT_THAT(told(imported(open, {"vocab_size=100"}).notes), Not(HasSubstr("vocab")));
 }
@@ -159,6 +161,48 @@ TEST(FromMegatron, NamesFlagsThatItDoesNotHaveWithTheNearest) {
   std::string many = kDense;
   for (int i = 0; i < 25; ++i) many += "--qwertyuiop" + std::to_string(i) + " ";
   EXPECT_THAT(notes(many), HasSubstr("unknown: 5 flags more that Megatron-LM does not have\n"));
+}
+
+// A misspelled letter counts less than a word that is another one.
+TEST(FromMegatron, TheNearestFlagHasTheMostWordsInCommon) {
+  const auto nearest_to = [](const std::string& name) {
+    const std::string all = notes(kDense + "--" + name), begin = "the nearest is --";
+    const std::size_t at = all.find(begin);
+    return at == std::string::npos ? "none" : all.substr(at + begin.size(), all.find('\n', at) - at - begin.size());
+  };
+  EXPECT_EQ(nearest_to("moe-expert-parallel-size"), "expert-model-parallel-size");
+  EXPECT_EQ(nearest_to("expert-parallel-size"), "expert-model-parallel-size");
+  EXPECT_EQ(nearest_to("tensor-parallel-size"), "tensor-model-parallel-size");
+  EXPECT_EQ(nearest_to("pipeline-parallel-size"), "pipeline-model-parallel-size");
+  EXPECT_EQ(nearest_to("moe-num-experts"), "num-experts");
+  EXPECT_EQ(nearest_to("moe-topk"), "moe-router-topk");
+  EXPECT_EQ(nearest_to("moe-router-topkk"), "moe-router-topk");
+  EXPECT_EQ(nearest_to("use-fsdp"), "use-megatron-fsdp");
+  EXPECT_EQ(nearest_to("global-batchsize"), "global-batch-size");
+  EXPECT_EQ(nearest_to("zero-stage"), "none");
+}
+
+TEST(FromMegatron, KnowsFlagsOfEarlierVersionsByTheirNamesOfToday) {
+  std::set<std::string_view> known;
+  for (const std::string_view name : translated_megatron_flags()) known.insert(name);
+  for (const DifferingFlag& flag : differing_megatron_flags()) known.insert(flag.name);
+  for (const std::string_view earlier : earlier_megatron_flags()) {
+    EXPECT_FALSE(known.contains(earlier)) << earlier;
+    for (const Flag& flag : spelled_as_now({{std::string(earlier), {}, "a test"}})) EXPECT_TRUE(known.contains(flag.name)) << earlier;
+  }
+  const auto earlier = [](const std::string& flags, const std::string& key) { return given(kDense + flags, key); };
+  EXPECT_EQ(earlier("--layernorm-epsilon 1e-6", "normalization_layer_epsilon"), "normalization_layer_epsilon=1e-06");
+  EXPECT_EQ(earlier("--use-custom-fsdp --world-size 8", "ici_fsdp_parallelism"), "ici_fsdp_parallelism=8");
+  EXPECT_EQ(earlier("--fp8-hybrid", "quantization"), "quantization=te_fp8_delayedscaling");
+  EXPECT_EQ(earlier("--fp8-e4m3", "quantization"), "quantization=te_fp8_delayedscaling");
+  EXPECT_EQ(earlier("--activations-checkpoint-method uniform", "remat_policy"), "remat_policy=full");
+  EXPECT_EQ(earlier("--multi-query-attention", "base_num_kv_heads"), "base_num_kv_heads=1");
+  EXPECT_EQ(earlier("--model-parallel-size 2 --batch-size 4", "ici_tensor_parallelism"), "ici_tensor_parallelism=2");
+  EXPECT_EQ(refusal(kDense + "--layernorm-epsilon x"),
+            "--from megatron: --layernorm-epsilon: 'x', a number was expected\n  fix: correct it, or leave it out");
+  EXPECT_THAT(
+      notes(kDense + "--DDP-impl local --data-impl mmap --overlap-p2p-communication"),
+      HasSubstr("not needed: --DDP-impl, --data-impl, --overlap-p2p-communication (of an older Megatron-LM, and not needed here)\n"));
 }
 
 TEST(FromMegatron, NamesFlagsWithoutACounterpart) {

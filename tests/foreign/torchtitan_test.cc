@@ -129,6 +129,26 @@ TEST(FromTorchtitan, TheScheduleIsInShares) {
   EXPECT_THAT(job_notes(steps + "--lr_scheduler.decay_type sqrt"), HasSubstr("differs: --lr_scheduler.decay_type sqrt: the rate falls in a straight line\n"));
 }
 
+TEST(FromTorchtitan, KnowsTheMicrobatchesOfEarlierVersions) {
+  const std::string staged = kLlama + "--world-size 8 --parallelism.pipeline_parallel_degree 2 --training.local_batch_size 8 ";
+  for (const std::string section : {"parallelism", "experimental"}) {
+    const std::string flag = "--" + section + ".pipeline_parallel_microbatches ";
+    EXPECT_EQ(job_given(staged + flag + "4", "num_pipeline_microbatches"), "num_pipeline_microbatches=4");
+    EXPECT_EQ(job_given(staged + flag + "4", "per_device_batch_size"), "per_device_batch_size=4");
+    EXPECT_EQ(job_given("--" + section + ".pipeline_parallel_degree 2 " + kLlama + flag + "2", "num_pipeline_microbatches"),
+              "num_pipeline_microbatches=2");
+    EXPECT_THAT(job_refusal(staged + flag + "3"), HasSubstr("'3', a divisor of the 8 rows of a device was expected"));
+  }
+  for (const std::string flag :
+       {"training.deterministic", "training.data_parallel_type fsdp", "lr_scheduler.lr_min 0", "training.warmup_pct 0.1",
+        "model.use_flex_attn", "parallelism.pipeline_parallel_split_points layers.1", "training.enable_fp8_linear"}) {
+    EXPECT_THAT(job_notes(kLlama + "--" + flag), Not(HasSubstr("unknown"))) << flag;
+  }
+  EXPECT_EQ(job_given(kLlama + "--training.enable_fp8_linear", "quantization"), "quantization=te_fp8_currentscaling");
+  EXPECT_EQ(job_given(kLlama + "--training.sequence_parallel_degree 2", "ici_tensor_sequence_parallelism"),
+            "ici_tensor_sequence_parallelism=2");
+}
+
 TEST(FromTorchtitan, TellsLengthsThatTorchtitanRefuses) {
   const std::string split = kLlama + "--parallelism.tensor_parallel_degree 4 --parallelism.context_parallel_degree 2 ";
   EXPECT_THAT(job_notes(split + "--training.seq_len 1032"), HasSubstr("differs: torchtitan refuses 1032 tokens of a row: a multiple of 16, "
