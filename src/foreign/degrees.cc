@@ -245,7 +245,7 @@ void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages,
   if (devices.is_own) {
     const double whole = std::max(1.0, std::round(parts));
     if (whole != parts)
-      translation.differ(fmt::format("a step has {} rows rather than {}, as the mesh is yours", whole * at_once, *batch.all_rows));
+      translation.differ(fmt::format("the batch of a step is {} rather than {}, as the mesh is yours", whole * at_once, *batch.all_rows));
     parts = whole;
   }
   if (parts < 1 || parts != std::floor(parts)) {
@@ -290,7 +290,7 @@ void give_stages(const ModelFacts& model, std::int64_t stages, std::int64_t chun
   const std::int64_t spread = at_once > 0 ? blocks / (stages * at_once) * stages * at_once : 0;
   if (spread == 0) {
     const auto words = [&](std::int64_t count) {
-      return of_block == 1 ? counted(count, "layer") : fmt::format("{} of {} layers", counted(count, "cycle"), of_block);
+      return of_block == 1 ? counted(count, "layer") : counted(count, "cycle") + " of " + counted(of_block, "layer");
     };
     refuse(fmt::format("{} for {} of {} at a time", words(blocks), counted(stages, "stage"), words(std::max<std::int64_t>(1, at_once))),
            where, "fewer stages, or more layers");

@@ -7,6 +7,7 @@
 #include "base/whole_file.h"
 #include "config/hugging_face.h"
 #include "foreign/megatron.h"
+#include "foreign/script.h"
 #include "foreign/torchtitan.h"
 
 namespace moesh::foreign {
@@ -26,9 +27,12 @@ Imported from_program(const std::string& program, const std::string& text, const
            "--from megatron \"--num-layers 32 ...\"");
   }
   const std::string where = "--from " + program;
-  const std::vector<ShellWord> words = shell_words(text_of(text), where);
+  const Script script = read_script(text_of(text), where);
+  const std::vector<ShellWord> words = shell_words(script.command, where);
   if (words.empty()) refuse("no command", where, "give it in quotes, or @FILE with it");
-  return is_megatron ? from_megatron(words, own) : from_torchtitan(words, own);
+  Imported made = is_megatron ? from_megatron(words, own) : from_torchtitan(words, own);
+  for (const std::string& assumed : script.assumed) made.notes.insert(made.notes.begin(), {Note::Kind::assumed, assumed});
+  return made;
 }
 
 Imported from_hugging_face(const std::string& path, const std::vector<std::string>& own) {

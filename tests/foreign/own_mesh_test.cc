@@ -137,7 +137,7 @@ TEST(OwnMesh, TheBatchStaysThatOfTheCommand) {
     return told(from_program("megatron", kSmall + flags, own).notes);
   };
   EXPECT_THAT(told_of("--world-size 8 --global-batch-size 12", {"ici_fsdp_parallelism=2"}),
-              HasSubstr("differs: a step has 16 rows rather than 12, as the mesh is yours\n"));
+              HasSubstr("differs: the batch of a step is 16 rather than 12, as the mesh is yours\n"));
   EXPECT_THAT(told_of("--world-size 8 --global-batch-size 16 --pipeline-model-parallel-size 4", {"ici_pipeline_parallelism=1"}),
               HasSubstr("assumed: without stages, the 8 microbatches of a step are one batch: per_device_batch_size=0.25 "
                         "gradient_accumulation_steps=8 takes them one by one\n"));
