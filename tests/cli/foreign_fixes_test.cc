@@ -26,7 +26,11 @@ std::vector<Words> requests() {
           of("megatron", experts + "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "h100-8"),
           of("torchtitan", "CONFIG=llama3_70b ./run_train.sh", "h100-8"),
           of("torchtitan", "CONFIG=deepseek_v3_16b ./run_train.sh --parallelism.expert_parallel_degree 4", "a100-4"),
-          of("torchtitan", "CONFIG=llama3_8b ./run_train.sh --parallelism.tensor_parallel_degree 2", "v5e-8")};
+          of("megatron", megatron + "--tensor-model-parallel-size 2 --sequence-parallel --pipeline-model-parallel-size 4", "h100-32"),
+          of("torchtitan", "CONFIG=llama3_8b ./run_train.sh --parallelism.tensor_parallel_degree 2", "v5e-8"),
+          of("torchtitan",
+             "--model.name deepseek_v3 --model.flavor 16B --parallelism.pipeline_parallel_degree 2 --parallelism.expert_parallel_degree 8",
+             "h100-16")};
 }
 
 TEST(ForeignFixesSlow, HoldWhenPasted) {

@@ -1,6 +1,5 @@
 // Commands of other programs, translated and run as whole command lines.
 #include <filesystem>
-#include <regex>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -101,33 +100,6 @@ TEST(CommandsOfOtherPrograms, AreRefusedWithWhatIsMissing) {
             "moesh: error: the command line: --from more than once\n  fix: give it once\n");
   EXPECT_THAT(error({"lint", "--from", "megatron", kFlags, "--jsn"}), HasSubstr("--jsn"));
   EXPECT_THAT(error({"train", "--from", "megatron", kFlags}), HasSubstr("--from"));
-}
-
-// Pasted behind the command, a fix that lint offers for it gives the memory that lint promised.
-TEST(CommandsOfOtherProgramsSlow, FixesMayBePastedBehindThem) {
-  const std::string dense =
-      "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --ffn-hidden-size 14336 --seq-length 4096 --micro-batch-size 1 "
-      "--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear --bf16 --vocab-size 32000 "
-      "--untie-embeddings-and-output-weights --use-distributed-optimizer --global-batch-size 64 ";
-  const std::vector<std::vector<std::string>> jobs{
-      {"megatron", dense + "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4", "compile_topology=h100-32"},
-      {"megatron", dense + "--num-experts 8 --expert-model-parallel-size 8", "compile_topology=h100-64"},
-      {"torchtitan",
-       "--model.name deepseek_v3 --model.flavor 16B --parallelism.pipeline_parallel_degree 2 --parallelism.expert_parallel_degree 8",
-       "compile_topology=h100-16"}};
-  for (const std::vector<std::string>& job : jobs) {
-    const std::string out = outcome_of({"lint", "--from", job[0], job[1], job[2]}).out;
-    const std::regex fix("fix: +([^(\n]*_parallelism=[^(\n]*[^ (\n]) +\\(([0-9.]+ [GT]iB) a device");
-    int count = 0;
-    for (std::sregex_iterator at(out.begin(), out.end(), fix), end; at != end; ++at, ++count) {
-      if ((*at)[1].str().find("compile_topology") != std::string::npos) continue;  // then the command's batch is shared by more devices
-      std::vector<std::string> pasted{"compile", "--from", job[0], job[1], job[2]};
-      for (const std::string& word : words_of((*at)[1])) pasted.push_back(word);
-      const Outcome planned = outcome_of(pasted);
-      EXPECT_THAT(planned.out, HasSubstr(" " + (*at)[2].str() + " of ")) << (*at)[1] << planned.err;
-    }
-    EXPECT_GT(count, 0) << job[1] << out;
-  }
 }
 
 TEST(CommandsOfOtherProgramsSlow, AreTakenByLintAndCompile) {

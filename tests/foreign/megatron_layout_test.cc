@@ -242,7 +242,7 @@ TEST(FromMegatron, RefusesDegreesThatDoNotMultiply) {
             "degrees");
   EXPECT_EQ(refused_layout(kDense + "--tensor-model-parallel-size 3", {"compile_topology=h100-8"}),
             "--from megatron: 8 devices for tensor 3 x context 1 x pipeline 1: a multiple of 3 was expected\n"
-            "  fix: compile_topology= with 24 devices, or other degrees");
+            "  fix: compile_topology= with 6 devices, or other degrees");
   EXPECT_EQ(refused_layout(kDense + "--tensor-model-parallel-size 4000 --context-parallel-size 4000"),
             "--from megatron: degrees of parallelism that take more than 1,000,000 devices\n  fix: give smaller ones");
 }
