@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "advice/checks.h"
+#include "advice/factorings.h"
 #include "advice/fit.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -70,6 +71,18 @@ Finding fits_narrowly(const PlannedStep& step) {
           memory_words(forecast.memory)};
 }
 
+// For a layout of which no step is planned: whether parameters and moments alone are more than a device holds.
+void find_too_large_state(const session::Session& session, std::vector<Finding>& findings) {
+  const std::optional<std::int64_t> state = state_on(session, session.mesh);
+  const std::int64_t usable = session.target.chip.usable_memory_bytes;
+  if (!has_target(session) || !state || *state <= usable) return;
+  findings.insert(findings.begin(), {Severity::error, "does-not-fit", "the state",
+                                     fmt::format("parameters and moments take {} a device, {} has {}", human_bytes(*state),
+                                                 session.target.chip.title, human_bytes(usable)),
+                                     "all through the step", "gradients and activations come on top of it",
+                                     "more devices for the parameters, or along an axis that shards them"});
+}
+
 Diagnosis diagnose(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const std::vector<std::string> sets = other_rule_sets(session);
@@ -80,6 +93,7 @@ Diagnosis diagnose(const session::Session& session) {
   const bool is_refused = std::any_of(made.findings.begin(), made.findings.end(), [](const Finding& f) {
     return f.severity == Severity::error && f.check != "sharding-tolerance";
   });
+  if (session.mesh.size_of("stage") > 1) find_too_large_state(session, made.findings);
   if (is_refused || session.mesh.size_of("stage") > 1) return made;
   try {
     PlannedStep step = plan_step(session);
@@ -265,7 +279,8 @@ Advice advise(const Request& request, const session::Session& session) {
   Advice advice;
   for (const Finding& found : before.findings) {
     Finding finding = found;
-    if (finding.check == "does-not-fit" || finding.check == "fits-narrowly") add_remedies(request, session, *before.forecast, finding);
+    if (before.forecast && finding.about == "the step" && (finding.check == "does-not-fit" || finding.check == "fits-narrowly"))
+      add_remedies(request, session, *before.forecast, finding);
     if (!finding.tries.empty()) finding.fixes = trials.fixes_of(finding);
     if (finding.gain != Gain::none && finding.fixes.empty()) continue;
     if (finding.check == "slow-link")

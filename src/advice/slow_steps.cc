@@ -68,7 +68,7 @@ std::string most_waited_for(const forecast::Forecast& forecast) {
 void find_waits(const StepView& view, std::vector<Finding>& findings) {
   const forecast::Forecast& forecast = view.step.forecast;
   const double share = forecast.exposed / forecast.seconds;
-  if (!has_target(view.session) || !forecast.is_of_chips || share < kShareWorthSaying) return;
+  if (!has_target(view.session) || !forecast.is_of_chips || !forecast.fits() || share < kShareWorthSaying) return;
   Finding f{Severity::warning, "waits", "the step",
             fmt::format("kernels wait for communication {:.0f}% of the step, and need not", 100 * share),
             most_waited_for(forecast),

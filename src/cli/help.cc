@@ -34,6 +34,7 @@ std::string status_words(const config::Key& key) {
   switch (key.status) {
     case config::Status::used: return "used";
     case config::Status::accepted: return "accepted without effect: results are the same without it";
+    case config::Status::planned_without: return "refused by a run unless at its default; plans leave it out, and say so";
     case config::Status::refused:
       return fmt::format("refused{} unless at its default: it asks for what moesh does not do",
                          config::scope_of(key) == config::Scope::runs ? " by a run" : "");

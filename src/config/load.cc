@@ -491,6 +491,7 @@ Loaded load(const std::vector<std::string>& arguments) {
   check_settings(settings);
   note_irrelevant(settings, loaded.notices);
   note_accepted(settings, loaded.notices);
+  note_left_out(settings, loaded.notices);
   return loaded;
 }
 

@@ -90,6 +90,7 @@ std::string_view name_of(Status status) {
   switch (status) {
     case Status::used: return "used";
     case Status::accepted: return "accepted";
+    case Status::planned_without: return "planned without";
     case Status::refused: return "refused";
   }
   return "";

@@ -21,9 +21,10 @@ enum class Kind {
 };
 
 enum class Status {
-  used,      // moesh acts on it
-  accepted,  // steers something that moesh does not have; results are the same without it: noted once
-  refused,   // any value but the default asks for something that moesh does not do: an error
+  used,             // moesh acts on it
+  accepted,         // steers something that moesh does not have; results are the same without it: noted once
+  planned_without,  // any value but the default asks a run for something that moesh does not do; plans leave it out, and say so
+  refused,          // any value but the default asks for something that moesh does not do: an error
 };
 
 struct Key {

@@ -26,7 +26,7 @@ constexpr Key kAttention[] = {
     {"attention_sink", boolean, "false", "", used, "adds a learned column to the softmax that takes weight and gives no value"},
     {"use_qk_norm", boolean, "false", "", used,
      "normalises queries and keys of each head before their rotation; llama4 after it, olmo3 all heads together"},
-    {"qk_norm_with_scale", boolean, "true", "", refused, "learned scale in the norm of queries and keys; always present here"},
+    {"qk_norm_with_scale", boolean, "true", "", planned_without, "learned scale in the norm of queries and keys; always present here"},
     {"v_norm_with_scale", boolean, "true", "", used, "gemma4: a learned scale in the norm of values"},
     {"global_head_dim", integer, "0", kSizeOrZero, used, "gemma4: width of a head in layers that see all before them; 0 for head_dim"},
     {"global_num_kv_heads", integer, "0", kCountOrZero, used,
@@ -44,11 +44,11 @@ constexpr Key kAttention[] = {
     {"temperature_tuning_floor", real, "8192.0", "0.000001..1000000000", used, "moesh's own: FLOOR of temperature_tuning"},
     {"context_parallel_load_balance", boolean, "true", "", used,
      "deals the sequence out for equal work under the causal mask; results are equal"},
-    {"context_parallel_strategy", choice, "all_gather", "all_gather|!ring|!ulysses|!usp", refused,
+    {"context_parallel_strategy", choice, "all_gather", "all_gather|!ring|!ulysses|!usp", planned_without,
      "how context shards reach each other's keys and values; only all_gather here"},
     {"context_parallel_reorder_strategy", choice, "auto", "auto|dual_chunk_swap|!striped", accepted,
      "order in which context_parallel_load_balance deals a sequence out; results are equal"},
-    {"use_qk_clip", boolean, "false", "", refused, "rescales query and key weights when scores grow too large"},
+    {"use_qk_clip", boolean, "false", "", planned_without, "rescales query and key weights when scores grow too large"},
     {"qk_clip_threshold", real, "100.0", "", accepted, "score above which use_qk_clip acts"},
 };
 

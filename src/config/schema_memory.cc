@@ -66,7 +66,7 @@ constexpr Key kOffload[] = {
 
 constexpr Key kLossmem[] = {
     {"num_vocab_tiling", integer, "1", kCount, accepted,
-     "parts in which MaxText computes logits and loss in turn; moesh never holds logits, so only what is told of steps of XLA changes"},
+     "parts in which logits and loss are computed in turn; moesh holds no logits, but tells what XLA would hold"},
     {"vocab_tiling_ag_once", boolean, "false", "", accepted, "gathers the output projection once rather than for each part"},
 };
 

@@ -33,7 +33,7 @@ constexpr Key kModel[] = {
      "moesh's own, gemma families: epsilon of the norms around attention and MLPs, which MaxText has at 1e-6"},
     {"dense_init_scale", real, "1.0", "0..1000000", used,
      "scale of the variance of the initial kernels of MoE blocks: router, experts, shared experts"},
-    {"dropout_rate", real, "0.0", kFraction, refused, "share of activations dropped in training; only 0 here"},
+    {"dropout_rate", real, "0.0", kFraction, planned_without, "share of activations dropped in training; only 0 here"},
     {"enable_dropout", boolean, "true", "", accepted, "switches dropout layers, of which there are none here"},
     {"logits_via_embedding", boolean, "false", "", used, "uses the embedding table as output projection too"},
     {"normalize_embedding_logits", boolean, "true", "", used, "with logits_via_embedding, divides the logits by the root of the width"},

@@ -17,8 +17,7 @@ constexpr std::string_view kHelpEngram = "setting of engram_layers";
 constexpr std::string_view kHelpOtherDiffusion = "setting of block diffusion, which moesh does not do";
 
 constexpr Key kMtp[] = {
-    {"mtp_num_layers", integer, "0", kCountOrZero, refused,
-     "extra layers that predict tokens further ahead; only 0 here"},
+    {"mtp_num_layers", integer, "0", kCountOrZero, planned_without, "extra layers that predict tokens further ahead; only 0 here"},
     {"mtp_loss_scaling_factor", real, "0.1", "0..", accepted, kHelpMultiTokenPrediction},
     {"mtp_eval_target_module", integer, "0", "0..", accepted, kHelpMultiTokenPrediction},
 };

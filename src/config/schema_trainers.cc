@@ -13,9 +13,9 @@ constexpr std::string_view kHelpDiloco = "setting of enable_diloco";
 constexpr std::string_view kHelpElastic = "setting of elastic_enabled";
 
 constexpr Key kFinetuning[] = {
-    {"use_sft", boolean, "false", "", refused, "supervised fine-tuning on prompts and answers"},
-    {"use_dpo", boolean, "false", "", refused, "preference optimization on pairs of answers"},
-    {"use_grpo", boolean, "false", "", refused, "reinforcement learning on groups of answers"},
+    {"use_sft", boolean, "false", "", planned_without, "supervised fine-tuning on prompts and answers"},
+    {"use_dpo", boolean, "false", "", planned_without, "preference optimization on pairs of answers"},
+    {"use_grpo", boolean, "false", "", planned_without, "reinforcement learning on groups of answers"},
     {"dpo", nested, "{}", "", refused, "settings of preference optimization"},
     {"lora", nested, "{}", "", refused, "settings of low-rank adapters"},
     {"lora_input_adapters_path", text, "", "", refused, "folder of low-rank adapters to load"},
@@ -63,7 +63,7 @@ constexpr Key kDiloco[] = {
 };
 
 constexpr Key kElastic[] = {
-    {"elastic_enabled", boolean, "false", "", refused, "training that goes on when slices come and go"},
+    {"elastic_enabled", boolean, "false", "", planned_without, "training that goes on when slices come and go"},
     {"elastic_backup_kind", text, "snapshot", "", accepted, kHelpElastic},
     {"elastic_timeout_seconds", integer, "300", "", accepted, kHelpElastic},
     {"elastic_max_retries", integer, "10", "", accepted, kHelpElastic},

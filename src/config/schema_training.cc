@@ -16,7 +16,7 @@ constexpr Key kTraining[] = {
      "rows of the batch per device; below 1, several devices share a row"},
     {"max_target_length", integer, "2048", kSize, used, "tokens in a row"},
     {"gradient_accumulation_steps", integer, "1", kCount, used, "batches whose gradients are summed before an update"},
-    {"training_objective", choice, "causal_lm", "causal_lm|!block_diffusion", refused,
+    {"training_objective", choice, "causal_lm", "causal_lm|!block_diffusion", planned_without,
      "what the model learns to predict; only the next token here"},
     {"z_loss_multiplier", real, "0.0", "0..1000000", used,
      "weight of the squared log of the softmax's denominator in the loss; 0 for none"},
@@ -25,17 +25,16 @@ constexpr Key kTraining[] = {
     {"abort_on_inf_loss", boolean, "true", "", used, "stops when the loss is infinite"},
     {"non_finite_policy", choice, "stop", "stop|skip_step", used,
      "when a loss or gradient is not finite: end the run (see abort_on_nan_loss), or leave out that update"},
-    {"reuse_example_batch", integer, "0", "0..1000000000", used,
-     "for measurements: trains on the first batch again and again if not 0"},
-    {"enable_rampup_batch_size", boolean, "false", "", refused, "starts with a small batch that grows"},
+    {"reuse_example_batch", integer, "0", "0..1000000000", used, "for measurements: trains on the first batch again and again if not 0"},
+    {"enable_rampup_batch_size", boolean, "false", "", planned_without, "starts with a small batch that grows"},
     {"per_device_batch_size_start", real, "4.0", "", accepted, kHelpRampup},
     {"per_device_batch_size_increment", real, "2.0", "", accepted, kHelpRampup},
     {"global_rampup_samples", integer, "500", "", accepted, kHelpRampup},
-    {"skip_step_on_spikes", boolean, "false", "", refused,
+    {"skip_step_on_spikes", boolean, "false", "", planned_without,
      "leaves out updates whose loss or gradient stands out from the recent ones"},
     {"skip_step_interval", integer, "128", "1..", accepted, kHelpSpikes},
     {"skip_step_scaling_factor", real, "6.0", "", accepted, kHelpSpikes},
-    {"trainable_parameters_mask", texts, "[]", "", refused, "trains only parameters with these names; empty for all"},
+    {"trainable_parameters_mask", texts, "[]", "", planned_without, "trains only parameters with these names; empty for all"},
 };
 
 constexpr Key kSchedule[] = {
@@ -68,8 +67,7 @@ constexpr Key kOptimizer[] = {
     {"muon_weight_decay", real, "0", "0..1000000", used, "weight decay of Muon"},
     {"muon_consistent_rms", real, "null", "0..1000000", used,
      "size of an update's elements that Muon aims at; null to scale by the matrix's width"},
-    {"use_tunix_gradient_accumulation", boolean, "false", "", refused,
-     "leaves gradient accumulation to another engine's trainer"},
+    {"use_tunix_gradient_accumulation", boolean, "false", "", planned_without, "leaves gradient accumulation to another engine's trainer"},
 };
 
 constexpr Key kEvaluation[] = {

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/pipeline.h"
 
 namespace moesh::config {
@@ -20,6 +21,20 @@ void check_choice(const Key& key, const Value& value, const std::string& where) 
          fmt::format("`moesh help {}` lists what is", key.name));
 }
 
+[[noreturn]] void refuse_value(const Key& key, const Value& value, const std::string& where) {
+  refuse(fmt::format("{}={} asks for what moesh does not do ({})", key.name, to_string(value), key.help), where,
+         fmt::format("leave {} at {}", key.name, key.initial.empty() ? "''" : key.initial));
+}
+
+template <typename Act>
+void for_left_out(const Settings& settings, const Act& act) {
+  for (const Topic& topic : topics()) {
+    for (const Key& key : topic.keys) {
+      if (key.status == Status::planned_without && !settings.is_default(key.name)) act(key);
+    }
+  }
+}
+
 }  // namespace
 
 void check_stages(const Settings& settings) {
@@ -31,13 +46,20 @@ void check_stages(const Settings& settings) {
 }
 
 void check_supported(const Key& key, const Value& value, const std::string& where) {
-  check_choice(key, value, where);
-  if (key.status != Status::refused || value == read_value(key, key.initial, where)) return;
-  refuse(fmt::format("{}={} asks for what moesh does not do ({})", key.name, to_string(value), key.help), where,
-         fmt::format("leave {} at {}", key.name, key.initial.empty() ? "''" : key.initial));
+  if (key.status != Status::planned_without) check_choice(key, value, where);
+  if (key.status == Status::refused && value != read_value(key, key.initial, where)) refuse_value(key, value, where);
+}
+
+void note_left_out(const Settings& settings, std::vector<std::string>& notices) {
+  std::vector<std::string> words;
+  for_left_out(settings, [&](const Key& key) {
+    words.push_back(fmt::format("{}={} ({})", key.name, to_string(settings.value(key.name)), key.help));
+  });
+  if (!words.empty()) notices.push_back("planned without: " + join(words, "; "));
 }
 
 void check_run(const Settings& settings, Run run) {
+  for_left_out(settings, [&](const Key& key) { refuse_value(key, settings.value(key.name), settings.origin(key.name).where); });
   for (const Topic& topic : topics()) {
     if (run == Run::steps || topic.scope == Scope::plans) continue;
     for (const Key& key : topic.keys) check_supported(key, settings.value(key.name), settings.origin(key.name).where);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/settings.h"
 
@@ -9,6 +10,9 @@ namespace moesh::config {
 
 // Refuses a choice's word that is not supported here, and any value but the default for a key whose status is `refused`.
 void check_supported(const Key& key, const Value& value, const std::string& where);
+
+// Names the values that plans leave out.
+void note_left_out(const Settings& settings, std::vector<std::string>& notices);
 
 enum class Run {
   steps,     // on a given batch
@@ -18,8 +22,8 @@ enum class Run {
 // Refuses pipeline stages: no training step is made of them yet.
 void check_stages(const Settings& settings);
 
-// Refuses what commands that only plan accept but such a run cannot do: pipeline stages, quantization, a saved plan for Run::steps, and for
-// training the unsupported values of keys of Scope::runs.
+// Refuses what commands that only plan accept but such a run cannot do: what they leave out, pipeline stages, quantization, a saved plan
+// for Run::steps, and for training the unsupported values of keys of Scope::runs.
 void check_run(const Settings& settings, Run run);
 
 }  // namespace moesh::config

@@ -7,6 +7,7 @@
 
 #include "config/builtin.h"
 #include "config/load.h"
+#include "config/support.h"
 #include "tests/config/loaded.h"
 #include "tests/paths.h"
 #include "tests/support.h"
@@ -104,11 +105,24 @@ TEST(Load, SaysInWhichLineOfAFileAKeyIsUnknown) {
 }
 
 TEST(Load, RefusesKeysThatAskForWhatIsNotDone) {
-  EXPECT_EQ(refusal("use_qk_clip=true"),
-            "the command line: use_qk_clip=true asks for what moesh does not do (rescales query and key weights when scores grow too large)\n"
-            "  fix: leave use_qk_clip at false");
-  EXPECT_EQ(refusal("use_qk_clip=false"), "no error");
-  EXPECT_EQ(refusal("enable_rampup_batch_size=false"), "no error");
+  EXPECT_EQ(
+      refusal("prefuse_moe_weights=true"),
+      "the command line: prefuse_moe_weights=true asks for what moesh does not do (stores the two input projections of an expert as one)\n"
+      "  fix: leave prefuse_moe_weights at false");
+  EXPECT_EQ(refusal("prefuse_moe_weights=false"), "no error");
+}
+
+// What changes a run, and hardly its layout, is planned without; every run refuses it, with data or without.
+TEST(Load, NotesWhatPlansLeaveOut) {
+  EXPECT_EQ(
+      loaded("use_sft=true context_parallel_strategy=ring").notices,
+      (std::vector<std::string>{"planned without: context_parallel_strategy=ring (how context shards reach each other's keys and values; "
+                                "only all_gather here); use_sft=true (supervised fine-tuning on prompts and answers)"}));
+  EXPECT_THAT(loaded("use_sft=false dropout_rate=0.0 context_parallel_strategy=all_gather").notices, IsEmpty());
+  for (const auto run : {config::Run::steps, config::Run::training}) {
+    EXPECT_THAT(test::message_of([&] { check_run(loaded("enable_rampup_batch_size=true").settings, run); }),
+                HasSubstr("enable_rampup_batch_size=true asks for what moesh does not do (starts with a small batch that grows)"));
+  }
 }
 
 TEST(Load, NotesKeysWithoutEffectInOneLine) {
