@@ -281,6 +281,8 @@ Advice advise(const Request& request, const session::Session& session) {
     Finding finding = found;
     if (before.forecast && finding.about == "the step" && (finding.check == "does-not-fit" || finding.check == "fits-narrowly"))
       add_remedies(request, session, *before.forecast, finding);
+    // Other programs have no such tolerance, so there only what costs counts.
+    if (request.is_translated() && finding.check == "sharding-tolerance") finding.gain = Gain::either;
     if (!finding.tries.empty()) finding.fixes = trials.fixes_of(finding);
     if (finding.gain != Gain::none && finding.fixes.empty()) continue;
     if (finding.check == "slow-link")

@@ -466,6 +466,13 @@ Offer offer_of(const Keys& keys, const Planned& planned) {
 
 std::string speed_words(const Offer& offer) { return with_commas(static_cast<std::int64_t>(offer.tokens_per_second_per_device)); }
 
+std::string change_words(const Offer& offer) {
+  std::vector<std::string> remarks;
+  if (offer.is_narrow) remarks.emplace_back("fits narrowly");
+  if (offer.rounds) remarks.emplace_back("the numbers differ");
+  return shell_line(offer.keys) + (remarks.empty() ? "" : " (" + join(remarks, "; ") + ")");
+}
+
 Remedies remedies_of(const Request& request, const session::Session& session, const forecast::Forecast& forecast) {
   return Search(request, session, forecast).run();
 }
@@ -482,7 +489,7 @@ std::string to_text(const Remedies& remedies, int width) {
   if (!remedies.offers.empty()) {
     Table table({{"what makes it fit", false, Room::wrap}, {"a device", true}, {"a step", true}, {"tokens/s a device", true}});
     for (const Offer& offer : remedies.offers)
-      table.add({shell_line(offer.keys), human_bytes(offer.peak), forecast::seconds_words(offer.seconds), speed_words(offer)});
+      table.add({change_words(offer), human_bytes(offer.peak), forecast::seconds_words(offer.seconds), speed_words(offer)});
     text += table.text(width);
   }
   if (!remedies.fits_here) text += wrapped(nearest_words(remedies) + "\n", width, 2);

@@ -90,7 +90,8 @@ forecast::Front front_of(const Planned& planned, const Routing& routing, const s
   table.headings = {{"what makes it fit"}, {"a device", true}, {"a step", true}, {"tokens/s a device", true}};
   for (const advice::Offer& offer : remedies->offers) {
     const auto peak = static_cast<double>(offer.peak);
-    table.rows.push_back({{shell_line(offer.keys)}, page::number_cell(human_bytes(peak), peak),
+    table.rows.push_back({{advice::change_words(offer)},
+                          page::number_cell(human_bytes(peak), peak),
                           page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
                           page::number_cell(speed_words(offer), offer.tokens_per_second_per_device)});
   }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "graph/rewrite.h"
+#include "mesh/context_order.h"
 #include "models/rounding.h"
 #include "models/stack.h"
 #include "nn/cache.h"
@@ -179,8 +180,10 @@ void check_decoding(const ModelRequest& request, const DecodeShape& shape) {
 }  // namespace
 
 graph::Graph build_model(const ModelRequest& request) {
-  const Context context{request.settings, request.shape, request.rows,
-                        request.settings.integer("max_target_length"), request.expert_shards, request.mesh};
+  const std::int64_t balanced_over = request.mesh == nullptr ? 1 : mesh::balanced_shards(request.settings, *request.mesh);
+  const Context context{
+      request.settings, request.shape, request.rows, request.settings.integer("max_target_length"), request.expert_shards, request.mesh, 0,
+      balanced_over};
   Builder builder;
   const Batch batch = batch_inputs(builder, context);
   Tokens tokens{batch.positions, batch.order, batch.segments, {}, {}};

@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "mesh/context_order.h"
 #include "nn/cache.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
@@ -147,8 +146,7 @@ Tensor rotate(Builder& builder, const Context& context, Tensor x_BSHD, const Tok
 graph::AttentionOf attention_of(const Context& context, const config::LayerShape& layer) {
   const config::Settings& settings = context.settings;
   const bool float32_softmax = settings.boolean("float32_qk_product") || settings.boolean("float32_logits");
-  const std::int64_t balanced_over = !context.trains() ? 0 : context.mesh == nullptr ? 1 : mesh::balanced_shards(settings, *context.mesh);
-  return {layer.window, layer.chunk, 1, context.model.attention.score_cap, float32_softmax, balanced_over};
+  return {layer.window, layer.chunk, 1, context.model.attention.score_cap, float32_softmax, context.trains() ? context.balanced_over : 0};
 }
 
 void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens) {

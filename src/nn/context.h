@@ -20,6 +20,7 @@ struct Context {
   std::int64_t expert_shards = 1;  // shards of the expert dim in activations
   const mesh::Mesh* mesh = nullptr;  // the mesh that regions are written for; null: one device
   std::int64_t cache_slots = 0;      // positions that a row's KV cache has room for; 0: no cache
+  std::int64_t balanced_over = 1;    // the shards of a row among which its order balances causal work; 1: rows are in order
 
   enum class Mode { train, prefill, decode };
   Mode mode() const { return cache_slots == 0 ? Mode::train : length > 1 ? Mode::prefill : Mode::decode; }

@@ -123,7 +123,8 @@ TEST_F(PlanPage, SetsTwoLayoutsSideBySide) {
 TEST_F(PlanPage, SaysWhatMakesAStepFit) {
   const std::string page = page_of("model_name=mixtral-8x7b compile_topology=v5p-16 ici_fsdp_parallelism=2 ici_expert_parallelism=4 per_device_batch_size=4");
   expect_sound(page);
-  EXPECT_THAT(page, AllOf(HasSubstr(" missing</strong>"), HasSubstr("<small>does not fit: "), HasSubstr("<th>what makes it fit</th>"), HasSubstr("<td>per_device_batch_size=2")));
+  EXPECT_THAT(page, AllOf(HasSubstr(" missing</strong>"), HasSubstr("<small>does not fit: "), HasSubstr("<th>what makes it fit</th>"),
+                          HasSubstr("<td>num_moe_token_chunks=2 (fits narrowly)")));
 }
 
 TEST_F(PlanPage, MakesTextOfNamesHarmless) {
