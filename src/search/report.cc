@@ -66,6 +66,8 @@ std::vector<Found> shown(const Told& told) {
   return found;
 }
 
+std::string peak_words(const advice::Offer& offer) { return human_bytes(offer.peak) + (offer.is_narrow ? ", narrow" : ""); }
+
 std::string table_of(const Told& told, const std::vector<Found>& rows, int width) {
   const auto is_alike = [&](const Found& found) { return found.offer.tokens == rows.front().offer.tokens; };
   const bool has_steps_alike = std::all_of(rows.begin(), rows.end(), is_alike);
@@ -77,7 +79,7 @@ std::string table_of(const Told& told, const std::vector<Found>& rows, int width
     const std::string step = forecast::seconds_words(found.offer.seconds);
     table.add({std::to_string(i + 1),
                has_steps_alike ? step : step + " for " + human_count(static_cast<double>(found.offer.tokens)) + " tokens",
-               speed_words(found.offer), found.mfu > 0 ? fmt::format("{:.1f}%", 100 * found.mfu) : "-", human_bytes(found.offer.peak),
+               speed_words(found.offer), found.mfu > 0 ? fmt::format("{:.1f}%", 100 * found.mfu) : "-", peak_words(found.offer),
                layout_words(found), limit_words(found)});
   }
   return table.text(width);
@@ -158,8 +160,10 @@ forecast::Front front_of(const Told& told, const std::string& title) {
     front.table->rows.push_back({page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
                                  page::number_cell(speed_words(found.offer), offer.tokens_per_second_per_device),
                                  page::number_cell(fmt::format("{:.1f}%", 100 * found.mfu), found.mfu),
-                                 page::number_cell(human_bytes(offer.peak), static_cast<double>(offer.peak)), {layout_words(found)},
-                                 {limit_words(found)}, {command_of(on, found)}});
+                                 page::number_cell(peak_words(offer), static_cast<double>(offer.peak)),
+                                 {layout_words(found)},
+                                 {limit_words(found)},
+                                 {command_of(on, found)}});
   }
   return front;
 }
@@ -176,6 +180,7 @@ void add(JsonWriter& json, const OnMachine& on, const Found& found) {
   json.key("seconds_per_step").value(offer.seconds).key("tokens_per_second_per_device").value(offer.tokens_per_second_per_device);
   json.key("mfu").value(found.mfu).key("exposed_seconds").value(found.exposed);
   json.key("peak_bytes_per_device").value(offer.peak).key("usable_bytes").value(offer.usable).key("fits").value(offer.fits());
+  json.key("fits_narrowly").value(offer.is_narrow);
   json.key("shares_of_the_step").begin_object();
   for (const auto& [what, share] : found.limits) json.key(what).value(share);
   json.end_object().end_object();
