@@ -20,6 +20,17 @@ std::string rule_behind(const LaidTensor& tensor, std::size_t dim, const std::ve
   return "";
 }
 
+// The settings that give these axes their sizes, where they are larger than 1.
+std::vector<std::string> size_keys(const AxisList& axes, const mesh::Mesh& mesh) {
+  std::vector<std::string> keys;
+  for (const AxisIndex index : axes) {
+    const mesh::Axis& axis = mesh.axis(index);
+    if (axis.ici > 1) keys.push_back(mesh::key_for(mesh::Level::ici, axis.name));
+    if (axis.dcn > 1) keys.push_back(mesh::key_for(mesh::Level::dcn, axis.name));
+  }
+  return keys;
+}
+
 }  // namespace
 
 std::int64_t bytes_per_device(const LaidTensor& tensor, const mesh::Mesh& mesh) {
@@ -52,10 +63,11 @@ void check_even(const LaidTensor& tensor, const std::vector<config::AxisRule>& r
     const std::int64_t blocks = shards(tensor.spec.dims[dim], mesh);
     if (tensor.shape[dim] % blocks == 0) continue;
     const std::string rule = rule_behind(tensor, dim, rules, mesh);
-    refuse(fmt::format("dim {} ('{}', size {}) does not divide over {} = {} shards{}", dim, tensor.labels()[dim],
-                       tensor.shape[dim], axis_names(tensor.spec.dims[dim], mesh), blocks,
-                       rule.empty() ? "" : " (rule at " + rule + ")"),
-           tensor.path, "choose axis sizes that divide it, or a rule that lays the dim elsewhere");
+    refuse(fmt::format("dim {} ('{}', size {}) does not divide over {} = {} shards{}", dim, tensor.labels()[dim], tensor.shape[dim],
+                       axis_names(tensor.spec.dims[dim], mesh), blocks, rule.empty() ? "" : " (rule at " + rule + ")"),
+           tensor.path,
+           fmt::format("choose axis sizes that divide it ({}), or a rule that lays the dim elsewhere (logical_axis_rules=[[{},[]]]: whole)",
+                       join(size_keys(tensor.spec.dims[dim], mesh), ", "), tensor.labels()[dim]));
   }
 }
 

@@ -71,7 +71,8 @@ TEST(CheckEven, NamesTensorDimSizesAndRule) {
                                             rule("mlp", {"fsdp", "one", "tensor"}, "mine.yml:7")};
   EXPECT_EQ(message_of([&] { check_even(odd, rules, mesh_of_layouts()); }),
             "decoder/w: dim 1 ('mlp', size 10) does not divide over fsdp=4 x tensor=2 = 8 shards (rule at mine.yml:7)\n"
-            "  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
+            "  fix: choose axis sizes that divide it (ici_fsdp_parallelism, ici_tensor_parallelism), or a rule that lays the dim elsewhere "
+            "(logical_axis_rules=[[mlp,[]]]: whole)");
 }
 
 TEST(CheckEven, AcceptsWhatDivides) {
@@ -91,13 +92,13 @@ TEST(CheckEven, RefusesAParameterOfAModelAndLeavesActivationsUneven) {
   const std::string heads =
       "compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 base_num_query_heads=4 "
       "base_num_kv_heads=4";
-  EXPECT_EQ(
-      message_of([&] { test::session(heads); }),
-      "decoder/layers/self_attention/query/kernel: dim 2 ('q_heads', size 4) does not divide over tensor=8 = 8 shards "
-      "(rule at " +
-          rule_at("q_heads") +
-          ")\n"
-          "  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
+  EXPECT_EQ(message_of([&] { test::session(heads); }),
+            "decoder/layers/self_attention/query/kernel: dim 2 ('q_heads', size 4) does not divide over tensor=8 = 8 shards "
+            "(rule at " +
+                rule_at("q_heads") +
+                ")\n"
+                "  fix: choose axis sizes that divide it (ici_tensor_parallelism), or a rule that lays the dim elsewhere "
+                "(logical_axis_rules=[[q_heads,[]]]: whole)");
   const session::Session rows = test::session(
       "compile_topology=v6e-8 ici_context_parallelism=8 ici_fsdp_parallelism=1 "
       "max_target_length=2048 logical_axis_rules=[[activation_length,[context]]]");
@@ -106,12 +107,11 @@ TEST(CheckEven, RefusesAParameterOfAModelAndLeavesActivationsUneven) {
 
 TEST(CheckEven, RefusesAnInputThatDoesNotDivide) {
   EXPECT_EQ(
-      message_of([] {
-        test::session("compile_topology=v6e-8 max_target_length=2047 ici_context_parallelism=8 ici_fsdp_parallelism=1");
-      }),
+      message_of([] { test::session("compile_topology=v6e-8 max_target_length=2047 ici_context_parallelism=8 ici_fsdp_parallelism=1"); }),
       "inputs: dim 1 ('activation_norm_length', size 2047) does not divide over context=8 = 8 shards (rule at " +
           rule_at("activation_norm_length") +
-          ")\n  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
+          ")\n  fix: choose axis sizes that divide it (ici_context_parallelism), or a rule that lays the dim elsewhere "
+          "(logical_axis_rules=[[activation_norm_length,[]]]: whole)");
 }
 
 }  // namespace

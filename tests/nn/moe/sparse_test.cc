@@ -320,7 +320,8 @@ TEST(Experts, HaveToDivideOverTheirAxis) {
                                    "ici_expert_parallelism=4 ici_fsdp_parallelism=2");
             }),
             "decoder/layers/MoeBlock_0/wi_0: dim 0 ('exp', size 6) does not divide over expert=4 = 4 shards (rule at "
-            "configs/base.yml:42)\n  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
+            "configs/base.yml:42)\n  fix: choose axis sizes that divide it (ici_expert_parallelism), or a rule that lays the dim elsewhere "
+            "(logical_axis_rules=[[exp,[]]]: whole)");
 }
 
 // If an axis may shard either the tokens or the experts' width, the smaller of the two is gathered: few tokens, or narrow experts.
