@@ -14,14 +14,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cost/network.h"
 #include "decode/decoder.h"
+#include "decode/planned.h"
 #include "errors.h"
-#include "forecast/schedule.h"
-#include "forecast/timing.h"
 #include "median.h"
 #include "partition/collectives.h"
-#include "plan/arena.h"
 #include "session/session.h"
 #include "train/initialize.h"
 #include "words.h"
@@ -142,6 +139,10 @@ struct Contestant {
   std::vector<double> seconds;
 
   bool is_there() const { return refused.empty(); }
+  void add(const partition::Collective& sent) {
+    wire_bytes += sent.total_wire_bytes();
+    collectives += static_cast<std::size_t>(sent.runs);
+  }
 };
 
 struct Case {
@@ -152,6 +153,7 @@ struct Case {
 
   std::string name() const { return fmt::format("{} {}", model, prompt ? "prompt" : "decode"); }
   std::int64_t new_tokens() const { return prompt ? prompt_length : 1; }
+  models::DecodeShape shape(std::int64_t length) const { return {length, 4 * prompt_length}; }
   decode::NewTokens tokens(std::int64_t vocabulary) const {
     decode::NewTokens made;
     for (std::int64_t i = 0; i < rows * new_tokens(); ++i) {
@@ -195,26 +197,27 @@ class Bench {
 
  private:
   Contestant prepare(std::size_t index, const Case& of) {
-    const session::Session& session = sessions_[index];
     Contestant made{kLayouts[index].name, "", {}, nullptr, nullptr, 0, 0, {}};
-    const auto program = [&](std::int64_t new_tokens) {
-      return decode::make_program({session.loaded.settings, session.shape, of.rows, 1, &session.mesh},
-                                  {new_tokens, 4 * of.prompt_length}, session.target);
-    };
     try {
-      made.program = program(of.new_tokens());
+      options_.runs_here() ? prepare_to_run(sessions_[index], of, made) : plan(sessions_[index], of, made);
     } catch (const Error& error) {
       made.refused = split(error.what(), '\n').front();
-      return made;
     }
-    for (const partition::Collective& c : partition::collectives_of(made.program.graph, session.mesh)) {
-      made.wire_bytes += c.total_wire_bytes();
-      made.collectives += static_cast<std::size_t>(c.runs);
-    }
-    if (!options_.runs_here()) {
-      made.seconds = {planned_seconds(made.program, session)};
-      return made;
-    }
+    return made;
+  }
+
+  static void plan(const session::Session& session, const Case& of, Contestant& made) {
+    const decode::PlannedStep step = decode::plan_step(session::decoding(session, of.rows, of.shape(of.new_tokens())));
+    for (const forecast::Sent& sent : step.forecast.collectives) made.add(sent.what);
+    made.seconds = {step.forecast.seconds};
+  }
+
+  void prepare_to_run(const session::Session& session, const Case& of, Contestant& made) {
+    const auto program = [&](std::int64_t new_tokens) {
+      return decode::make_program(session::model_request(session, of.rows), of.shape(new_tokens), session.target);
+    };
+    made.program = program(of.new_tokens());
+    for (const partition::Collective& c : partition::collectives_of(made.program.graph, session.mesh)) made.add(c);
     made.decoder = std::make_unique<decode::Decoder>(workers_);
     made.ready = std::make_unique<decode::Ready>(made.decoder->prepare(made.program));
     for (const auto& [path, value] : parameters_) made.decoder->set_parameter(path, value);
@@ -226,13 +229,6 @@ class Bench {
       made.decoder->run(prompt, before.tokens(session.shape.vocab_size));
     }
     seconds_of(made, of);
-    return made;
-  }
-
-  static double planned_seconds(const decode::Program& program, const session::Session& session) {
-    const plan::Plan plan = decode::plan_of(program);
-    const cost::Network network(session.mesh, session.target);
-    return forecast::schedule_of(plan, plan::device_arena(plan), forecast::timings_of(plan, network)).seconds;
   }
 
   double seconds_of(Contestant& one, const Case& of) {

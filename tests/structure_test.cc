@@ -48,7 +48,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"advice", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "cost", "forecast", "session", "train"}},
       {"search", {"base", "page", "config", "mesh", "forecast", "session", "advice"}},
       {"decode",
-       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "data", "train"}},
+       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "forecast", "backend", "store", "run", "session", "data", "train"}},
       {"serve", {"base", "tokenizer", "config", "decode"}},
       {"cli",
        {"base", "page", "tokenizer", "config", "mesh", "sharding", "foreign", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",

@@ -126,7 +126,7 @@ const Command kBench{
     "the rates that this machine reaches at most, measured at once: of multiplications whose operands stay in the first cache, of a\n"
     "large product, and of a copy.\n"
     "`bench decode` does the same with tokens that follow each other, one of each of per_device_batch_size rows a step, on initial\n"
-    "weights; `bench prefill` with prompts of max_target_length tokens.\n"
+    "weights; `bench prefill` with prompts of max_prefill_predict_length tokens.\n"
     "`bench kernels` times kernels one by one, in both types, and says what part that is of what they could reach at most: the time that\n"
     "their operations take at the rate of the large product, or their bytes at that of the copy.",
     kBenchOptions,

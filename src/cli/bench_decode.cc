@@ -72,14 +72,15 @@ decode::NewTokens tokens_from(std::int64_t first, std::int64_t count, std::int64
 
 MeasuredDecode measure_decoding(const session::Session& session, DecodeStage stage, int threads, bool by_instruction) {
   const config::Settings& settings = session.loaded.settings;
-  const std::int64_t rows = session.batch.micro_rows, slots = settings.integer("max_target_length");
+  const std::int64_t rows = session.batch.micro_rows;
+  const models::DecodeShape shape = session::decode_shape(settings, stage);
+  const std::int64_t slots = shape.cache_slots, new_tokens = shape.new_tokens;
   const std::int64_t asked = std::max<std::int64_t>(1, settings.integer("steps"));
   const bool is_prompt = stage == DecodeStage::prompt;
   const std::int64_t timed = is_prompt ? asked : std::clamp<std::int64_t>(slots - kUntimedSteps, 1, asked);
-  const std::int64_t new_tokens = is_prompt ? slots : 1;
   backend::Workers workers(threads);
   decode::Decoder decoder(workers, backend::find_backend(settings.text("backend")));
-  const decode::Program program = decode::make_program(session::model_request(session, rows), {new_tokens, slots}, session.target);
+  const decode::Program program = decode::make_program(session::model_request(session, rows), shape, session.target);
   decode::Ready step = decoder.prepare(program);
   train::put_initial_values(program.graph, settings.integer("init_weights_seed"), decoder.pool(), workers,
                             [&](const std::string& path, const run::Array& value) { decoder.set_parameter(path, value); });

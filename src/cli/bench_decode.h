@@ -2,10 +2,11 @@
 #pragma once
 
 #include "cli/command.h"
+#include "session/session.h"
 
 namespace moesh::cli {
 
-enum class DecodeStage { token, prompt };
+using session::DecodeStage;
 
 int bench_decode(const Arguments& arguments, DecodeStage stage);
 

@@ -14,8 +14,8 @@ constexpr std::string_view kHelpVllm = "setting of vLLM";
 
 constexpr Key kDecode[] = {
     {"prompt", text, "I love to", "", used, "what decode goes on with where no prompt is given otherwise"},
-    {"max_prefill_predict_length", integer, "64", kSize, accepted,
-     "longest prompt of another engine; here prompt and text share max_target_length"},
+    {"max_prefill_predict_length", integer, "64", kSize, used,
+     "tokens of a prompt in `compile --prefill` and `bench prefill`; in `decode` a prompt has its own length"},
     {"decode_sampling_strategy", choice, "greedy", "greedy|weighted|nucleus|topk|composite", used,
      "greedy: the likeliest token; weighted: by probability; topk, nucleus: among the likeliest; composite: both"},
     {"decode_sampling_temperature", real, "1.0", "0..1000000", used,
@@ -32,7 +32,7 @@ constexpr Key kDecode[] = {
     {"return_log_prob", boolean, "false", "", refused, "log probabilities of the drawn tokens"},
     {"load_from_prefill_dir", boolean, "false", "", refused, "reads the prompt's cache from prefill_cache_dir"},
     {"prefill_cache_dir", text, "", "", refused, "folder for the cache of a prompt"},
-    {"model_call_mode", text, "", "", accepted, "mode in which another engine calls the model"},
+    {"model_call_mode", text, "", "", accepted, "mode in which another engine calls the model; `moesh compile --decode` plans decoding"},
     {"use_chunked_prefill", boolean, "false", "", accepted, "takes a long prompt in parts; results are equal"},
     {"prefill_chunk_size", integer, "256", "", accepted, "tokens in one part of use_chunked_prefill"},
     {"enable_prefix_caching", boolean, "false", "", accepted, kHelpServer},

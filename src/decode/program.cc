@@ -29,10 +29,19 @@ std::map<std::string, Spec> specs_of(const sharding::Layout& layout) {
 
 Program make_program(const models::ModelRequest& request, const models::DecodeShape& shape, const mesh::Topology& target) {
   assert(request.mesh != nullptr);
-  Program program{*request.mesh, request.shape.vocab_size, models::build_decode_model(request, shape), {},
-                  request.settings.integer("max_target_length"), request.settings.integer("init_weights_seed")};
-  const sharding::Layout layout = partition::lay_out_decoding(program.graph, request.settings, program.mesh);
-  program.graph = graph::without_slot_masks(program.graph);
+  const graph::Graph model = models::build_decode_model(request, shape);
+  const sharding::Layout layout = partition::lay_out_decoding(model, request.settings, *request.mesh);
+  return make_program(model, layout, request, target);
+}
+
+Program make_program(const graph::Graph& model, const sharding::Layout& layout, const models::ModelRequest& request,
+                     const mesh::Topology& target) {
+  Program program{layout.mesh,
+                  request.shape.vocab_size,
+                  graph::without_slot_masks(model),
+                  {},
+                  request.settings.integer("max_target_length"),
+                  request.settings.integer("init_weights_seed")};
   if (program.mesh.devices() == 1) {
     program.graph = graph::without_constraints(program.graph);
     return program;

@@ -8,6 +8,7 @@
 #include "models/model.h"
 #include "partition/partition.h"
 #include "plan/plan.h"
+#include "sharding/layout.h"
 
 namespace moesh::decode {
 
@@ -24,6 +25,10 @@ struct Program {
 // Parameters are laid out as in training, and caches as their labels and the rules say, alike before and after a step, so that programs
 // for prompts and for single tokens share them. The token ids, positions and other integer inputs are replicated on every device.
 Program make_program(const models::ModelRequest& request, const models::DecodeShape& shape, const mesh::Topology& target);
+
+// The same for a model that is built and laid out.
+Program make_program(const graph::Graph& model, const sharding::Layout& layout, const models::ModelRequest& request,
+                     const mesh::Topology& target);
 
 // The plan that runs, lowered after the fusion passes.
 plan::Plan plan_of(const Program& program);

@@ -18,7 +18,17 @@ std::string times(double before, double after) { return before > 0 ? fmt::format
 bool is_close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(a, b); }
 
 std::string tokens_words(const Forecast& f) {
-  return with_commas(static_cast<std::int64_t>(f.tokens_per_second_per_device));
+  return f.decoding ? rate_words(f.tokens_per_second_per_device) : with_commas(static_cast<std::int64_t>(f.tokens_per_second_per_device));
+}
+
+// Rows and their KV cache, if both decode.
+void add_decoding(const Forecast& before, const Forecast& after, Table& table) {
+  if (!before.decoding || !after.decoding) return;
+  const Decoding &a = *before.decoding, &b = *after.decoding;
+  table.add({"rows", with_commas(a.rows), with_commas(b.rows), times(static_cast<double>(a.rows), static_cast<double>(b.rows))});
+  if (!a.most || !b.most) return;
+  table.add({"rows that fit", most_rows_words(a), most_rows_words(b),
+             times(static_cast<double>(a.most->rows), static_cast<double>(b.most->rows))});
 }
 
 std::string main_table(const Forecast& before, const Forecast& after, int width) {
@@ -30,7 +40,7 @@ std::string main_table(const Forecast& before, const Forecast& after, int width)
     table.add({what, human_bytes(a), human_bytes(b),
                times(static_cast<double>(a), static_cast<double>(b))});
   };
-  seconds("a step", before.seconds, after.seconds);
+  seconds(step_words(before).c_str(), before.seconds, after.seconds);
   seconds("  kernels", before.kernels, after.kernels);
   seconds("  exposed communication", before.exposed, after.exposed);
   if (before.host.waits > 0 || after.host.waits > 0) seconds("  waits for the host", before.host.waits, after.host.waits);
@@ -45,6 +55,7 @@ std::string main_table(const Forecast& before, const Forecast& after, int width)
     if (x != 0 || y != 0) bytes(fmt::format("  {}", name_of(static_cast<Component>(c))), x, y);
   }
   if (before.host.bytes > 0 || after.host.bytes > 0) bytes("in the host's memory", before.host.bytes, after.host.bytes);
+  add_decoding(before, after, table);
   table.add({"it fits", before.fits() ? "yes" : "no", after.fits() ? "yes" : "no", ""});
   return table.text(width);
 }

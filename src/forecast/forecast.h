@@ -1,10 +1,12 @@
-// Forecasts from a plan what a training step takes on a machine: time, memory and communication.
+// Forecasts from a plan what a step of training or decoding takes on a machine: time, memory and communication.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "forecast/decoding.h"
 #include "forecast/host_memory.h"
 #include "forecast/memory.h"
 #include "forecast/unheld.h"
@@ -79,11 +81,13 @@ struct Forecast {
   double busiest_rows = 1;  // if the plan draws experts at random: rows of a layer's busiest device, relative to the mean
   Unheld unheld;            // what MaxText's step would hold besides
   std::int64_t usable_memory = 0;
+  std::optional<Decoding> decoding;  // of a step that decodes
   bool is_of_chips = false;  // devices are chips, not virtual devices of one machine, whose steps take what is planned
 
   bool fits() const { return memory.peak <= usable_memory; }
-  // Whether it fits, but would not if it took as much memory as XLA's steps do.
-  bool fits_narrowly() const { return is_of_chips && fits() && peak_of_xla(memory.peak, unheld) > usable_memory; }
+  // Whether it fits, but would not if it took as much memory as XLA's steps do. Decoding holds little but weights and the KV cache, whose
+  // bytes are known.
+  bool fits_narrowly() const { return is_of_chips && !decoding && fits() && peak_of_xla(memory.peak, unheld) > usable_memory; }
 };
 
 Forecast forecast(const plan::Plan& plan, const sharding::Layout& layout, const mesh::Topology& target, const StepSize& size,

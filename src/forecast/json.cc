@@ -91,6 +91,7 @@ void write(const Forecast& f, const std::optional<Routing>& routing, const plan:
   json.key("tokens_per_second_per_device").value(f.tokens_per_second_per_device).key("mfu").value(f.mfu);
   json.key("kernel_seconds").value(f.kernels).key("exposed_seconds").value(f.exposed);
   mesh::write_sizes(plan.mesh, json.line().key("mesh"));
+  if (f.decoding) write_decoding(f, json.line().key("decoding"));
   if (f.host.bytes > 0) {
     json.line().key("host_memory").begin_object().key("bytes").value(f.host.bytes).key("seconds_each_way").value(f.host.seconds);
     json.key("waited_seconds").value(f.host.waits).end_object();

@@ -62,6 +62,7 @@ class Uses {
       case Lasts::from_run_to_run:
         return parameter_[at(id)]               ? Component::parameters
                : moments_.contains(buffer.name) ? Component::optimizer_state
+               : caches_.contains(buffer.name)  ? Component::kv_cache
                                                 : Component::other_state;
       case Lasts::as_input: return Component::batch;
       case Lasts::as_output: return Component::results;
@@ -82,6 +83,7 @@ class Uses {
     std::set<std::string> parameters;
     for (const sharding::LaidTensor& tensor : layout.parameters) parameters.insert(tensor.path);
     for (const sharding::LaidTensor& tensor : layout.moments) moments_.insert(tensor.path);
+    for (const sharding::LaidTensor& tensor : layout.states) caches_.insert(tensor.path);
     for (const plan::Port& port : plan_.ports) {
       if (port.kind == plan::Port::Kind::state && parameters.contains(port.name))
         parameter_[at(plan_.view(port.view).buffer)] = true;
@@ -111,7 +113,7 @@ class Uses {
   std::vector<Lifetime> lives_;
   std::vector<InstructionId> made_by_;  // by buffer: the instruction that writes to it first
   std::vector<bool> parameter_;         // by buffer: whether it is a parameter, or one in another dtype or layout
-  std::set<std::string> moments_;
+  std::set<std::string> moments_, caches_;
   InstructionId backward_, update_;  // where these passes begin; gradients summed over microbatches are set to zero before that
 };
 
@@ -149,6 +151,7 @@ std::string_view name_of(Component component) {
   switch (component) {
     case Component::parameters: return "parameters";
     case Component::optimizer_state: return "optimizer state";
+    case Component::kv_cache: return "KV cache";
     case Component::other_state: return "other state";
     case Component::batch: return "batch";
     case Component::weights_in_use: return "weights in use";

@@ -15,6 +15,7 @@ namespace moesh::forecast {
 enum class Component : std::uint8_t {
   parameters,
   optimizer_state,
+  kv_cache,
   other_state,
   batch,              // and other inputs of a step, such as its learning rate
   weights_in_use,     // parameters in the dtype of the arithmetic, and gathered parameters

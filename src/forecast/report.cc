@@ -193,15 +193,19 @@ std::string place_words(const plan::Plan& plan, plan::InstructionId at) {
 
 std::string report(const Forecast& f, const std::optional<Routing>& routing, const plan::Plan& plan, const ReportOptions& options) {
   const int width = options.width;
-  std::string text = wrapped(fit_words(f) + summary(f) + critical_words(f) + "\n", width, 2);
+  std::string text = wrapped(fit_words(f) + (f.decoding ? decoding_words(f) : summary(f)) + critical_words(f) + "\n", width, 2);
   if (routing) text += to_text(*routing, width) + "\n";
+  if (f.decoding) text += cache_table(*f.decoding, width) + "\n";
   text += component_table(f.memory, width) + "\n";
   text += wrapped(fmt::format("The peak is {}.\n", place_words(plan, f.memory.at)), width, 2) +
           held_table(f, plan, options) + "\n";
   if (!f.collectives.empty()) {
     text += sent_table(f, options);
-    text += wrapped(fmt::format("A device sends {} in a step; `moesh why {} ...` tells why.\n\n",
-                                human_bytes(bytes_sent(f)), f.collectives.front().name),
+    text += wrapped(fmt::format("A device sends {} in a step; `moesh why {}{} ...` tells why.\n\n", human_bytes(bytes_sent(f)),
+                                f.collectives.front().name,
+                                !f.decoding               ? ""
+                                : f.decoding->is_prompt() ? " --prefill"
+                                                          : " --decode"),
                     width, 2);
   }
   return text + kernel_table(f, width);

@@ -1,8 +1,12 @@
 #include "session/session.h"
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
+#include "base/error.h"
 #include "base/log.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "session/reopen.h"
 
@@ -24,16 +28,51 @@ config::Loaded told(config::Loaded loaded) {
   return loaded;
 }
 
-Session session_of(config::Loaded loaded, Evenness evenness) {
+// A session whose graph and layout are still empty.
+Session without_graph(config::Loaded loaded) {
   const config::Settings& settings = loaded.settings;
   config::ModelShape shape = config::model_shape(settings);
   mesh::Topology target = mesh::target_of(settings);
   mesh::Mesh mesh = mesh::build_mesh(settings, target);
   const config::BatchSizes batch = config::batch_sizes(settings, mesh.devices());
-  graph::Graph graph = models::build_model({settings, shape, batch.micro_rows, expert_shards(settings, mesh), &mesh});
-  sharding::Layout layout = partition::lay_out(graph, {settings, mesh, batch, evenness});
-  return {std::move(loaded), std::move(shape), std::move(target), std::move(mesh), batch, std::move(graph),
-          std::move(layout)};
+  sharding::Layout layout{mesh, "", {}, false, {}, {}, {}, {}, {}};
+  return {std::move(loaded), std::move(shape), std::move(target), std::move(mesh), batch, {}, std::move(layout)};
+}
+
+Session session_of(config::Loaded loaded, Evenness evenness) {
+  Session session = without_graph(std::move(loaded));
+  session.graph = models::build_model(model_request(session, session.batch.micro_rows));
+  session.layout = partition::lay_out(session.graph, {session.loaded.settings, session.mesh, session.batch, evenness});
+  return session;
+}
+
+// The products of decoding are not rounded.
+void check_decoding(const config::Settings& settings) {
+  if (settings.text("quantization").empty()) return;
+  refuse(fmt::format("quantization={}: products in low precision are planned for training steps only", settings.text("quantization")),
+         settings.origin("quantization").where, "leave quantization at ''");
+}
+
+void lay_out_decoding(Session& session, std::int64_t rows, const models::DecodeShape& shape) {
+  session.graph = models::build_decode_model(model_request(session, rows), shape);
+  session.layout = partition::lay_out_decoding(session.graph, session.loaded.settings, session.mesh);
+}
+
+// The fewest rows, more than these, that can be laid out, up to a row for each device; 0 if none can.
+std::int64_t rows_that_divide(Session session, std::int64_t rows, const models::DecodeShape& shape) {
+  const std::int64_t devices = session.mesh.devices();
+  std::int64_t tried = rows;
+  for (std::int64_t parts = 2; parts <= devices; ++parts) {
+    const std::int64_t more = round_up(rows, parts);
+    if (devices % parts != 0 || more <= tried) continue;
+    try {
+      lay_out_decoding(session, tried = more, shape);
+      return more;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return 0;
 }
 
 // Notes settings of the token exchange that have no effect because every device has all experts. The reference refuses them in that case.
@@ -75,6 +114,42 @@ Session open_to_run(const std::vector<std::string>& request, config::Run run) {
   config::Loaded loaded = config::load(request);
   config::check_run(loaded.settings, run);
   return noted(session_of(told(std::move(loaded)), Evenness::demanded));
+}
+
+Session open_to_decode(const std::vector<std::string>& request, DecodeStage stage) {
+  Session session = without_graph(told(config::load(request)));
+  const std::int64_t rows = session.batch.micro_rows;
+  const models::DecodeShape shape = decode_shape(session.loaded.settings, stage);
+  return noted(decoding(std::move(session), rows, shape));
+}
+
+models::DecodeShape decode_shape(const config::Settings& settings, DecodeStage stage) {
+  const std::int64_t slots = settings.integer("max_target_length");
+  if (stage == DecodeStage::token) return {1, slots};
+  const char* key = "max_prefill_predict_length";
+  const std::int64_t prompt = settings.integer(key);
+  if (prompt > slots && settings.is_by_user(key)) {
+    refuse(fmt::format("{}={}, and the KV cache has room for {}", key, prompt, counted(slots, "token")), settings.origin(key).where,
+           fmt::format("max_target_length={} or more, or a shorter prompt", prompt));
+  }
+  return {std::min(prompt, slots), slots};
+}
+
+Session decoding(Session session, std::int64_t rows, const models::DecodeShape& shape) {
+  check_decoding(session.loaded.settings);
+  try {
+    lay_out_decoding(session, rows, shape);
+  } catch (const Error& error) {
+    const std::int64_t more = rows_that_divide(session, rows, shape);
+    if (error.parts().fault != Fault::bad_request || more == 0) throw;
+    const double per_device = static_cast<double>(more) / static_cast<double>(session.mesh.devices());
+    refuse(
+        error.parts().what, error.parts().where,
+        fmt::format("per_device_batch_size={:g} for {}, or a layout whose batch lies on fewer devices", per_device, counted(more, "row")));
+  }
+  session.batch = {rows, rows, rows};
+  session.decodes = shape;
+  return session;
 }
 
 models::ModelRequest model_request(const Session& session, std::int64_t rows) {

@@ -1,6 +1,7 @@
 // A session: a request that is read, checked, and turned into a graph and a layout. Commands, tests and benches start from it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,15 +24,28 @@ struct Session {
   config::BatchSizes batch;
   graph::Graph graph;
   sharding::Layout layout;
+  std::optional<models::DecodeShape> decodes = {};  // set if graph and layout are those of decoding, not of training
 };
 
 using partition::Evenness;
+
+// What a step of decoding takes: a new token of each row, or a prompt of each.
+enum class DecodeStage { token, prompt };
 
 // `request`: FILE.yml and key=value. Notices go to the log.
 Session open(const std::vector<std::string>& request, Evenness evenness = Evenness::demanded);
 
 // The same for a run: before anything starts, refuses a request that can be laid out but not run.
 Session open_to_run(const std::vector<std::string>& request, config::Run run);
+
+// The same for decoding per_device_batch_size rows for each device; nothing of a training step is built or checked.
+Session open_to_decode(const std::vector<std::string>& request, DecodeStage stage);
+
+// A prompt has max_prefill_predict_length tokens, and the KV cache has room for max_target_length of each row.
+models::DecodeShape decode_shape(const config::Settings& settings, DecodeStage stage);
+
+// The session's model, decoding that many rows. If another number of rows could be laid out, a refusal names it.
+Session decoding(Session session, std::int64_t rows, const models::DecodeShape& shape);
 
 // The number of shards of the expert dim of activations: what expert parallelism means under the request's rules.
 std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& mesh);

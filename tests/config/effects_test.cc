@@ -327,6 +327,7 @@ const std::set<std::string> kElsewhere{
     "decoder_layer_input",    // Offload.LeavesTwoLayersOnTheDevice
     "optimizer_memory_host_offload",  // Offload.BringsMomentsForTheirUpdate
     "prompt",                 // DecodeCommand.GoesOnWithThePromptOfTheSettings
+    "max_prefill_predict_length",  // CompileDecoding.PlansPromptsOfTheirLength
     // Sampling.IsAsTheKeysSay
     "decode_sampling_strategy",
     "decode_sampling_temperature",

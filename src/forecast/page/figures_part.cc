@@ -43,6 +43,11 @@ Figure memory_figure(const Forecast& f) {
   return {left, fmt::format("{}: {} of {}", fit, human_bytes(peak), human_bytes(usable)), 0, !f.fits()};
 }
 
+Figure rows_figure(const ShownPlan& plan) {
+  const Decoding& of = *plan.forecast.decoding;
+  return {with_commas(of.rows), of.most ? fmt::format("{} fit at most", most_rows_words(of)) : "", static_cast<double>(of.rows)};
+}
+
 std::string heads(const Shown& shown) {
   std::string made;
   for (std::size_t i = 0; i < shown.courses.size(); ++i) {
@@ -58,7 +63,7 @@ std::string heads(const Shown& shown) {
 std::string figures_part(const Shown& shown) {
   std::string made = heads(shown) + "<div class=\"tiles\">\n";
   made += tile(shown, "memory of a device", [](const ShownPlan& plan) { return memory_figure(plan.forecast); });
-  made += tile(shown, "a step", [](const ShownPlan& plan) {
+  made += tile(shown, step_words(shown.courses.front().shown.forecast), [](const ShownPlan& plan) {
     const Forecast& f = plan.forecast;
     return Figure{seconds_words(f.seconds), "kernels run for " + seconds_words(f.kernels), f.seconds};
   });
@@ -69,9 +74,9 @@ std::string figures_part(const Shown& shown) {
   made += tile(shown, "tokens/s a device", [](const ShownPlan& plan) {
     const double tokens = plan.forecast.tokens_per_second_per_device;
     const double all = tokens * static_cast<double>(plan.plan.mesh.devices());
-    return Figure{with_commas(static_cast<std::int64_t>(tokens)),
-                  with_commas(static_cast<std::int64_t>(all)) + " in all", tokens};
+    return Figure{rate_words(tokens), rate_words(all) + " in all", tokens};
   });
+  if (shown.courses.front().shown.forecast.decoding) return made + tile(shown, "rows", rows_figure) + "</div>\n";
   made += tile(shown, "MFU", [](const ShownPlan& plan) {
     const double mfu = plan.forecast.mfu;
     return mfu > 0 ? Figure{fmt::format("{:.1f}%", 100 * mfu), "of the peak FLOP/s", mfu}

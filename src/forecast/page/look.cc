@@ -16,16 +16,16 @@ struct Shade {
 
 // m: components of memory, in their order; k: kinds of kernels; x: collectives, by their axes.
 constexpr std::array kShades{
-    Shade{"m0", "#1c5d99", "#7cb8f0"}, Shade{"m1", "#3a7fb8", "#4f93cf"},  Shade{"m2", "#5f7285", "#94a3b2"},
-    Shade{"m3", "#717c87", "#a5afb8"}, Shade{"m4", "#1a7f73", "#4fc3b3"},  Shade{"m5", "#8b4fa8", "#c99be0"},
-    Shade{"m6", "#bd501b", "#f0946a"}, Shade{"m7", "#9c730b", "#dcb95f"},  Shade{"m8", "#66717c", "#8f9aa5"},
-    Shade{"m9", "#85705f", "#b9a593"}, Shade{"m10", "#8c959e", "#5f6a75"}, Shade{"k0", "#1f6fb4", "#6db3f2"},
-    Shade{"k1", "#1a7f73", "#4fc3b3"}, Shade{"k2", "#5f7f9f", "#9db8d2"},  Shade{"k3", "#6f7882", "#a9b2bb"},
-    Shade{"k4", "#9c730b", "#dcb95f"}, Shade{"x0", "#bd501b", "#f0946a"},  Shade{"x1", "#8b4fa8", "#c99be0"},
-    Shade{"x2", "#2f7d3c", "#7fcf8c"}, Shade{"x3", "#b5316a", "#ee86b0"},  Shade{"x4", "#9c730b", "#e0bd66"},
-    Shade{"x5", "#5b6671", "#a2acb6"},
+    Shade{"m0", "#1c5d99", "#7cb8f0"}, Shade{"m1", "#3a7fb8", "#4f93cf"},  Shade{"m2", "#2f7d3c", "#7fcf8c"},
+    Shade{"m3", "#5f7285", "#94a3b2"}, Shade{"m4", "#717c87", "#a5afb8"},  Shade{"m5", "#1a7f73", "#4fc3b3"},
+    Shade{"m6", "#8b4fa8", "#c99be0"}, Shade{"m7", "#bd501b", "#f0946a"},  Shade{"m8", "#9c730b", "#dcb95f"},
+    Shade{"m9", "#66717c", "#8f9aa5"}, Shade{"m10", "#85705f", "#b9a593"}, Shade{"m11", "#8c959e", "#5f6a75"},
+    Shade{"k0", "#1f6fb4", "#6db3f2"}, Shade{"k1", "#1a7f73", "#4fc3b3"},  Shade{"k2", "#5f7f9f", "#9db8d2"},
+    Shade{"k3", "#6f7882", "#a9b2bb"}, Shade{"k4", "#9c730b", "#dcb95f"},  Shade{"x0", "#bd501b", "#f0946a"},
+    Shade{"x1", "#8b4fa8", "#c99be0"}, Shade{"x2", "#2f7d3c", "#7fcf8c"},  Shade{"x3", "#b5316a", "#ee86b0"},
+    Shade{"x4", "#9c730b", "#e0bd66"}, Shade{"x5", "#5b6671", "#a2acb6"},
 };
-static_assert(kComponents == 11, "each component of memory has a shade");
+static_assert(kComponents == 12, "each component of memory has a shade");
 
 constexpr const char* kStyle = R"(
 :root{--on:#fff;--bad:#b3261e;--wait:#e9b8b3;--free:#dfe5ea}

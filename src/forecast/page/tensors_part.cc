@@ -144,11 +144,12 @@ std::string tensors_part(const Shown& shown) {
   std::vector<SameTensor> others;
   const auto alike_of = [&](Tensors list) { return alike(shown, tensors_of(shown, list), others); };
   const std::vector<SameTensor> parameters = alike_of(&sharding::Layout::parameters);
+  const std::vector<SameTensor> caches = alike_of(&sharding::Layout::states);
   std::vector<SameTensor> activations = alike_of(&sharding::Layout::activations);
   const std::vector<SameTensor> moments = alike_of(&sharding::Layout::moments);
   keep_largest(shown, activations);
   if (!shown.is_one() && others.empty()) made += "<p>All lie alike.</p>\n";
-  made += group(shown, "Those that differ", others) + group(shown, "Parameters", parameters) +
+  made += group(shown, "Those that differ", others) + group(shown, "Parameters", parameters) + group(shown, "KV cache", caches) +
           group(shown, "Large activations", activations);
   return made + group(shown, "Moments of the optimizer", moments) + "</section>\n";
 }

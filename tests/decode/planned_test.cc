@@ -1,0 +1,175 @@
+// What is planned for decoding is what a decoder allocates and runs here.
+#include <map>
+
+#include <gmock/gmock.h>
+
+#include "decode/planned.h"
+#include "plan/compare.h"
+#include "tests/decode/decode_support.h"
+
+namespace moesh::decode {
+namespace {
+
+using test::kSmallWidths;
+using ::testing::HasSubstr;
+
+struct Laid {
+  std::string name, family, request;
+};
+
+void PrintTo(const Laid& laid, std::ostream* out) { *out << laid.name; }
+
+session::Session session_of(const std::string& request, session::DecodeStage stage = session::DecodeStage::token) {
+  return session::open_to_decode(test::words_of(request), stage);
+}
+
+std::string request_of(const Laid& laid) { return kSmallWidths + test::small_model(laid.family).request + laid.request; }
+
+std::int64_t held(const PlannedStep& step, forecast::Component component) {
+  return step.forecast.memory.components[static_cast<std::size_t>(component)];
+}
+
+// A decoder with the session's program, made as `moesh decode` makes it.
+struct Here {
+  explicit Here(const session::Session& session)
+      : workers(2),
+        decoder(workers),
+        program(make_program(session::model_request(session, session.batch.micro_rows), *session.decodes, session.target)),
+        ready(decoder.prepare(program)) {}
+
+  // The bytes that a device holds, of parameters or of caches.
+  std::int64_t bytes(bool of_parameters) {
+    std::int64_t bytes = 0;
+    for (const plan::Port& port : ready.run.plan().ports) {
+      if (port.kind != plan::Port::Kind::state) continue;
+      const bool is_cache = port.name.find("cache/") != std::string::npos;
+      const run::Array shard = ready.run.value(port.view).any_shard();
+      if (is_cache != of_parameters) bytes += shard.view.count() * size_of(shard.view.dtype);
+    }
+    return bytes;
+  }
+
+  backend::Workers workers;
+  Decoder decoder;
+  Program program;
+  Ready ready;
+};
+
+class PlannedDecoding : public ::testing::TestWithParam<Laid> {};
+
+TEST_P(PlannedDecoding, HoldsTheBytesThatADecoderAllocates) {
+  for (const session::DecodeStage stage : {session::DecodeStage::token, session::DecodeStage::prompt}) {
+    const session::Session session = session_of(request_of(GetParam()) + " max_prefill_predict_length=5", stage);
+    const PlannedStep planned = plan_step(session);
+    Here here(session);
+    EXPECT_EQ(held(planned, forecast::Component::parameters), here.bytes(true));
+    EXPECT_EQ(held(planned, forecast::Component::kv_cache), here.bytes(false));
+    EXPECT_EQ(planned.forecast.decoding->cache_bytes(), here.bytes(false));
+    EXPECT_EQ(held(planned, forecast::Component::other_state), 0);
+    EXPECT_EQ(plan::first_difference(planned.plan, here.ready.run.plan()), "");
+  }
+}
+
+TEST_P(PlannedDecoding, SendsWhatADecoderSends) {
+  const session::Session session = session_of(request_of(GetParam()));
+  const PlannedStep planned = plan_step(session);
+  std::map<std::string, std::int64_t> sent, expected;
+  for (const forecast::Sent& one : planned.forecast.collectives)
+    expected[planned.plan.instructions[static_cast<std::size_t>(one.instruction)].path + " " + one.kind] += one.what.runs;
+  Here here(session);
+  train::put_initial_values(here.program.graph, 1, here.decoder.pool(), here.workers,
+                            [&](const std::string& path, const run::Array& value) { here.decoder.set_parameter(path, value); });
+  const std::int64_t rows = session.batch.micro_rows;
+  const std::vector<std::int32_t> zeros(static_cast<std::size_t>(rows), 0), ones(static_cast<std::size_t>(rows), 1);
+  here.decoder.keep(here.ready, {zeros, zeros, ones}, {.watch = [&](const plan::Instruction& instruction, const std::vector<run::Placed>&) {
+                      for (const forecast::Sent& one : planned.forecast.collectives) {
+                        const plan::Instruction& known = planned.plan.instructions[static_cast<std::size_t>(one.instruction)];
+                        if (known.path == instruction.path && known.op == instruction.op && known.results == instruction.results)
+                          ++sent[instruction.path + " " + one.kind];
+                      }
+                    }});
+  EXPECT_EQ(sent, expected);
+  EXPECT_EQ(expected.empty(), session.mesh.devices() == 1);
+}
+
+std::vector<Laid> all_laid() {
+  std::vector<Laid> all;
+  for (const std::string family : {"mixtral", "deepseek3"}) {
+    const auto add = [&](const std::string& name, const std::string& request) { all.push_back({family + "_" + name, family, request}); };
+    add("one", "compile_topology=cpu-1");
+    for (const std::string n : {"2", "8"}) {
+      const std::string on = "compile_topology=cpu-" + n + " ici_fsdp_parallelism=1 ";
+      add("eptp" + n, on + "custom_mesh_and_rule=ep-tp use_ring_of_experts=true ici_expert_parallelism=" + n);
+      add("tensor" + n, on + "ici_tensor_parallelism=" + n);
+      add("expert" + n, on + "ici_expert_parallelism=" + n);
+      add("fsdp" + n, "compile_topology=cpu-" + n + " ici_fsdp_parallelism=" + n);
+    }
+    add("mixed", "compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=2 ici_tensor_parallelism=2 scan_layers=false");
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PlannedDecoding, ::testing::ValuesIn(all_laid()), [](const auto& test) { return test.param.name; });
+
+std::int64_t copies_of(const std::string& request, const std::string& path) {
+  const PlannedStep step = plan_step(session_of(kSmallWidths + request));
+  for (const forecast::CacheTensor& tensor : step.forecast.decoding->cache) {
+    if (tensor.path == path) return tensor.copies;
+  }
+  return -1;
+}
+
+TEST(PlannedCopies, AreThoseOfHeadsThatDevicesShare) {
+  const std::string key = "decoder/layers/self_attention/cache/key";
+  const std::string grouped = test::small_model("mixtral").request + "base_num_kv_heads=2 compile_topology=cpu-8 ici_fsdp_parallelism=1 ";
+  EXPECT_EQ(copies_of(grouped + "ici_tensor_parallelism=2 ici_expert_parallelism=4", key), 4);
+  EXPECT_EQ(copies_of(grouped + "ici_tensor_parallelism=2 ici_autoregressive_parallelism=4 "
+                                "logical_axis_rules=[[cache_heads,[tensor]],[kv_heads,[tensor]]]",
+                      key),
+            4);
+  EXPECT_EQ(copies_of(grouped + "ici_tensor_parallelism=8 logical_axis_rules=[[cache_heads,[]],[kv_heads,[]]]", key), 8);
+  EXPECT_THAT(test::message_of([&] { copies_of(grouped + "ici_tensor_parallelism=8", key); }),
+              HasSubstr("dim 3 ('cache_heads', size 2) does not divide over tensor=8 = 8 shards (rule at configs/base.yml:69)\n"
+                        "  fix: choose axis sizes that divide it (ici_tensor_parallelism), or a rule that lays the dim elsewhere "
+                        "(logical_axis_rules=[[cache_heads,[]]]: whole)"));
+  const std::string latent = test::small_model("deepseek3").request + "compile_topology=cpu-8 ici_fsdp_parallelism=1 ";
+  EXPECT_EQ(copies_of(latent + "ici_tensor_parallelism=8", "decoder/moe_layers/self_attention/cache/latent"), 8);
+}
+
+TEST(PlannedWeights, AreInTheTypeOfTheArithmetic) {
+  const auto bytes = [](const std::string& types) {
+    return held(plan_step(session_of(kSmallWidths + test::small_model("llama2").request + "compile_topology=cpu-1 " + types)),
+                forecast::Component::parameters);
+  };
+  EXPECT_EQ(2 * bytes("dtype=bfloat16 weight_dtype=float32"), bytes("dtype=float32 weight_dtype=float32"));
+}
+
+// A model whose weights take 21.7 GiB of a device's 74.4, for which the peak is planned at both sides of the limit.
+void expect_flip(const std::string& request, double step) {
+  const std::string model = "model_name=mixtral-8x7b compile_topology=h100-4 ici_fsdp_parallelism=1 " + request;
+  const session::Session session = session_of(model + " per_device_batch_size=1");
+  const forecast::MostRows most = most_rows(session, plan_step(session).forecast);
+  ASSERT_GT(most.rows, 0);
+  const auto fits = [&](double per_device) {
+    return plan_step(session_of(fmt::format("{} per_device_batch_size={}", model, per_device))).forecast.fits();
+  };
+  EXPECT_EQ(static_cast<double>(most.rows), 4 * most.per_device_batch_size);
+  EXPECT_EQ(most.rows < 4, step < 1);
+  EXPECT_TRUE(fits(most.per_device_batch_size)) << request << " " << most.rows;
+  EXPECT_FALSE(fits(most.per_device_batch_size + step)) << request << " " << most.rows;
+}
+
+TEST(MostRows, AreTheLastThatFit) {
+  expect_flip("ici_tensor_parallelism=4 max_target_length=4096", 1);
+  expect_flip("ici_expert_parallelism=4 max_target_length=4096", 1);
+  expect_flip("ici_tensor_parallelism=4 max_target_length=250000", 1);
+  expect_flip("ici_tensor_parallelism=4 max_target_length=700000", 0.25);
+}
+
+TEST(MostRows, AreNoneIfTheWeightsAloneAreTooLarge) {
+  const session::Session session = session_of("model_name=mixtral-8x7b compile_topology=h100-1 per_device_batch_size=1");
+  EXPECT_EQ(most_rows(session, plan_step(session).forecast).rows, 0);
+}
+
+}  // namespace
+}  // namespace moesh::decode
