@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/plan_page.h"
+#include "cli/planned_run.h"
 #include "config/keys.h"
 #include "forecast/compare.h"
 #include "forecast/json.h"
@@ -20,13 +21,12 @@
 namespace moesh::cli {
 namespace {
 
-using advice::Planned;
-
 constexpr Option kCompileOptions[] = {
     {"--json", "", "everything as JSON, by the names that recorded steps of the reference's compiler use"},
     {"--all", "", "every collective in the plan's order, and every buffer at the peak, not only the largest"},
-    {"--diff", "KEY=VALUE...",
-     "the same with these changes, side by side: time, memory, and the collectives that differ"},
+    {"--diff", "KEY=VALUE...", "the same with these changes, side by side: time, memory, and the collectives that differ"},
+    kDecodeStep,
+    kPrefillStep,
     kSkew,
     kHtml,
     {"--save-plan", "FILE", "writes the plan, for `moesh train ... plan=FILE`, which refuses to run any other"},
@@ -46,26 +46,27 @@ constexpr std::string_view kCompileExamples[] = {
     "compile configs/first.yml --html first.html --diff ici_fsdp_parallelism=8 ici_expert_parallelism=1",
     "compile model_name=deepseek3-671b compile_topology=v6e-256 compile_topology_num_slices=32 dcn_data_parallelism=32 "
     "ici_fsdp_parallelism=32 ici_expert_parallelism=8",
+    "compile --decode model_name=mixtral-8x7b compile_topology=h100-8 ici_tensor_parallelism=8 ici_fsdp_parallelism=1 "
+    "per_device_batch_size=1 max_target_length=4096 --diff ici_tensor_parallelism=1 ici_expert_parallelism=8 custom_mesh_and_rule=ep-tp "
+    "use_ring_of_experts=true",
     "compile --from torchtitan \"--config llama3_8b\" compile_topology=h100-8",
 };
 
 using Routing = std::optional<forecast::Routing>;
 
-Routing routing_of(const Planned& planned) {
-  return forecast::routing_of(planned.step.program.plan, planned.session.target, planned.step.forecast);
+Routing routing_of(const PlannedRun& planned) { return forecast::routing_of(planned.plan, planned.session.target, planned.forecast); }
+
+void write(const PlannedRun& planned, const Routing& routing, JsonWriter& json) {
+  forecast::write(planned.forecast, routing, planned.plan, json);
 }
 
-void write(const Planned& planned, const Routing& routing, JsonWriter& json) {
-  forecast::write(planned.step.forecast, routing, planned.step.program.plan, json);
-}
-
-void print_json(const Planned& planned, const Routing& routing) {
+void print_json(const PlannedRun& planned, const Routing& routing) {
   JsonWriter json;
   write(planned, routing, json);
   fmt::print("{}\n", json.text());
 }
 
-void print_json(const Planned& before, const Planned& after) {
+void print_json(const PlannedRun& before, const PlannedRun& after) {
   JsonWriter json;
   write(before, routing_of(before), json.begin_object().key("before"));
   write(after, routing_of(after), json.line().key("after"));
@@ -74,13 +75,13 @@ void print_json(const Planned& before, const Planned& after) {
 }
 
 // The part of the headline before the colon, e.g. "mixtral-8x7b on v6e-8".
-std::string title_of(const Planned& planned) {
+std::string title_of(const PlannedRun& planned) {
   const std::string headline = session::headline(planned.session);
   return headline.substr(0, headline.find(": "));
 }
 
 // The opening of the page: how experts are chosen and, if the step does not fit in memory, what would make it fit.
-forecast::Front front_of(const Planned& planned, const Routing& routing, const std::optional<advice::Remedies>& remedies) {
+forecast::Front front_of(const PlannedRun& planned, const Routing& routing, const std::optional<advice::Remedies>& remedies) {
   forecast::Front front{title_of(planned)};
   if (routing) front.sentences.push_back(forecast::routing_words(*routing));
   if (!remedies) return front;
@@ -98,14 +99,14 @@ forecast::Front front_of(const Planned& planned, const Routing& routing, const s
   return front;
 }
 
-int show_diff(const Planned& before, const std::vector<std::string>& before_request, const Arguments& arguments) {
+int show_diff(const PlannedRun& before, const std::vector<std::string>& before_request, const Arguments& arguments) {
   const std::vector<std::string> changes = arguments.values("--diff");
   const std::vector<std::string> request = config::joined(before_request, changes);
-  const Planned after = advice::plan_step(request);
+  const PlannedRun after = plan_run(request, decode_stage(arguments));
   std::string page;
   if (const auto path = arguments.value("--html"))
     page = write_page(*path, {title_of(before), {"Before, and after " + join(changes, " ") + "."}},
-                      {{"before", before, before_request}, {"after", after, request}});
+                      {page_plan("before", before, before_request), page_plan("after", after, request)});
   if (arguments.has("--json")) {
     print_json(before, after);
     return 0;
@@ -113,17 +114,20 @@ int show_diff(const Planned& before, const std::vector<std::string>& before_requ
   const int width = terminal_width();
   const std::string heads =
       fmt::format("before: {}\nafter:  {}\n\n", session::headline(before.session), session::headline(after.session));
-  fmt::print("{}{}", wrapped(heads, width, 8), forecast::compare(before.step.forecast, after.step.forecast, width));
+  fmt::print("{}{}", wrapped(heads, width, 8), forecast::compare(before.forecast, after.forecast, width));
   if (!page.empty()) fmt::print("\n{}\n", page);
   return 0;
 }
 
-void save(const Planned& planned, const std::string& path) {
-  plan::save(planned.step.program.plan, train::origin_of(planned.session.loaded.settings, planned.session.target), path);
+void save(const PlannedRun& planned, const std::string& path) {
+  plan::save(planned.plan, train::origin_of(planned.session.loaded.settings, planned.session.target), path);
 }
 
 void check_files(const Arguments& arguments) {
   const std::optional<std::string> plan = arguments.value("--save-plan"), page = arguments.value("--html");
+  if (plan && decode_stage(arguments))
+    refuse("--save-plan saves the plan of a training step, which `moesh train` compares with its own", "the command line",
+           "leave out --save-plan, or --decode and --prefill");
   if (plan && arguments.has("--diff")) refuse("--save-plan with --diff, which makes two plans", "--save-plan", "save one of them");
   if (plan && page && *plan == *page)
     refuse(fmt::format("--save-plan and --html both write {}", shorten(*page, 120)), "the command line", "give each a file of its own");
@@ -132,22 +136,23 @@ void check_files(const Arguments& arguments) {
 int run_compile(const Arguments& arguments) {
   const std::vector<std::string> request = request_with_skew(arguments, "`moesh compile --help` shows examples");
   check_files(arguments);
+  const std::optional<session::DecodeStage> stage = decode_stage(arguments);
   const std::optional<std::string> file = arguments.value("--save-plan"), page = arguments.value("--html");
-  const Planned planned = advice::plan_step(request);
+  const PlannedRun planned = plan_run(request, stage);
   if (file) save(planned, *file);
   if (arguments.has("--diff")) return show_diff(planned, request, arguments);
   const Routing routing = routing_of(planned);
   std::optional<advice::Remedies> remedies;
-  if (!planned.step.forecast.fits() && (page || !arguments.has("--json")))
-    remedies = advice::remedies_of(arguments.changeable(skew_of(arguments)), planned.session, planned.step.forecast);
-  const std::string said = page ? write_page(*page, front_of(planned, routing, remedies), {{"", planned, request}}) : "";
+  if (!stage && !planned.forecast.fits() && (page || !arguments.has("--json")))
+    remedies = advice::remedies_of(arguments.changeable(skew_of(arguments)), planned.session, planned.forecast);
+  const std::string said = page ? write_page(*page, front_of(planned, routing, remedies), {page_plan("", planned, request)}) : "";
   if (arguments.has("--json")) {
     print_json(planned, routing);
     return 0;
   }
   const int width = terminal_width();
   fmt::print("{}\n{}", wrapped(session::heading(planned.session) + "\n", width, 2),
-             forecast::report(planned.step.forecast, routing, planned.step.program.plan, {arguments.has("--all"), width}));
+             forecast::report(planned.forecast, routing, planned.plan, {arguments.has("--all"), width}));
   if (remedies) fmt::print("\n{}", advice::to_text(*remedies, width));
   if (file) fmt::print("\nThe plan is in {}.\n", *file);
   if (page) fmt::print("\n{}\n", said);
@@ -158,8 +163,8 @@ int run_compile(const Arguments& arguments) {
 
 const Command kCompile{
     "compile",
-    "[FILE.yml] [key=value ...] [--json] [--all] [--skew S] [--diff KEY=VALUE...] [--html FILE] [--save-plan FILE]",
-    "the training step planned ahead: memory, collectives, predicted time",
+    "[FILE.yml] [key=value ...] [--decode|--prefill] [--json] [--all] [--skew S] [--diff KEY=VALUE...] [--html FILE] [--save-plan FILE]",
+    "a step of training or decoding planned ahead: memory, collectives, predicted time",
     "Plans a training step as `moesh train` would run it, for hardware that need not be there, and tells what it "
     "takes: whether it\n"
     "fits into a device's memory and what would make it fit, where in the step memory peaks and what lies there, "
@@ -169,6 +174,9 @@ const Command kCompile{
     "that\n"
     "well-tuned kernels and collectives reach; rows go to experts as an even router sends them, or by --skew as one that draws experts by\n"
     "Zipf's law, where the busiest device that is to be expected is waited for. 0 draws them evenly; 1 is much, for a trained router.\n"
+    "--decode and --prefill plan what `moesh decode` runs, of per_device_batch_size rows for each device, with weights in the type of the\n"
+    "arithmetic: also how many rows fit, and on how many devices each part of the KV cache stands. Attention reads all of the cache's\n"
+    "max_target_length slots, as at the end of a text.\n"
     "A step that does not fit is an answer, not a failure: the exit code is 0, and `fits` in JSON is false.",
     kCompileOptions,
     kCompileExamples,

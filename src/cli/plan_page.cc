@@ -17,15 +17,28 @@ std::string batch_of(const session::Session& session) {
   return heading.substr(heading.find('\n') + 1);
 }
 
+std::vector<std::string> command_of(const forecast::Forecast& forecast) {
+  std::vector<std::string> words{"moesh", "compile"};
+  if (forecast.decoding) words.emplace_back(forecast.decoding->is_prompt() ? kPrefillStep.name : kDecodeStep.name);
+  return words;
+}
+
 }  // namespace
+
+PagePlan page_plan(const std::string& name, const PlannedRun& planned, const std::vector<std::string>& request) {
+  return {name, planned.session, planned.plan, planned.forecast, request};
+}
+
+PagePlan page_plan(const std::string& name, const advice::Planned& planned, const std::vector<std::string>& request) {
+  return {name, planned.session, planned.step.program.plan, planned.step.forecast, request};
+}
 
 std::string write_page(const std::string& path, const forecast::Front& front, const std::vector<PagePlan>& plans) {
   std::vector<forecast::ShownPlan> shown;
   for (const PagePlan& plan : plans) {
-    const advice::Planned& planned = plan.planned;
-    shown.push_back({plan.name, session::headline(planned.session), batch_of(planned.session),
-                     shell_line(config::joined({"moesh", "compile"}, plan.request)),
-                     planned.step.forecast, planned.step.program.plan, planned.session.layout, planned.session.target});
+    shown.push_back({plan.name, session::headline(plan.session), batch_of(plan.session),
+                     shell_line(config::joined(command_of(plan.forecast), plan.request)), plan.forecast, plan.plan, plan.session.layout,
+                     plan.session.target});
   }
   const std::string page = forecast::page_of(front, shown);
   replace_file(path, page, "--html FILE names one that can be written");

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "advice/planned.h"
-#include "cli/command.h"
+#include "cli/planned_run.h"
 #include "forecast/page/page.h"
 
 namespace moesh::cli {
@@ -15,9 +15,14 @@ inline constexpr Option kHtml{
 
 struct PagePlan {
   std::string name;  // empty if the page shows only this plan
-  const advice::Planned& planned;
+  const session::Session& session;
+  const plan::Plan& plan;
+  const forecast::Forecast& forecast;
   std::vector<std::string> request;
 };
+
+PagePlan page_plan(const std::string& name, const PlannedRun& planned, const std::vector<std::string>& request);
+PagePlan page_plan(const std::string& name, const advice::Planned& planned, const std::vector<std::string>& request);
 
 // Writes the page, whole or not at all, and returns a sentence on it: "The page is in F.html: 812.0 KiB."
 std::string write_page(const std::string& path, const forecast::Front& front, const std::vector<PagePlan>& plans);

@@ -121,7 +121,7 @@ std::string write_search_page(const std::string& path, const search::Told& told,
   for (const NamedRequest& one : requests) planned.push_back(advice::plan_step(one.request));
   std::vector<PagePlan> plans;
   for (std::size_t i = 0; i < requests.size(); ++i)
-    plans.push_back({requests.size() > 1 ? requests[i].name : "", planned[i], requests[i].request});
+    plans.push_back(page_plan(requests.size() > 1 ? requests[i].name : "", planned[i], requests[i].request));
   return write_page(path, search::front_of(told, title), plans);
 }
 

@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/lint.h"
+#include "cli/planned_run.h"
+#include "decode/planned.h"
 #include "session/heading.h"
 #include "sharding/diff.h"
 #include "sharding/dump.h"
@@ -20,6 +22,8 @@ constexpr Option kShardingsOptions[] = {
     {"--json", "", "everything as JSON, in the format of the reference's dumps; with --lint also its findings"},
     {"--diff", "KEY=VALUE...", "what these changes move, what has to travel for it, and the bytes they save or cost a device"},
     {"--lint", "", "what is odd about the layout, as `moesh lint`"},
+    kDecodeStep,
+    kPrefillStep,
     kFrom,
     kHuggingFace,
 };
@@ -28,6 +32,7 @@ constexpr std::string_view kShardingsExamples[] = {
     "shardings model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4",
     "shardings model_name=deepseek3-671b compile_topology=tpu7x-256 custom_mesh_and_rule=ep-as-cp "
     "ici_expert_parallelism=8 --filter attention",
+    "shardings --decode model_name=deepseek3-671b compile_topology=h200-16 ici_tensor_parallelism=16 ici_fsdp_parallelism=1 --filter cache",
     "shardings model_name=llama2-7b compile_topology=v5p-16 --diff ici_fsdp_parallelism=4 ici_tensor_parallelism=2",
 };
 
@@ -68,13 +73,24 @@ void check_lint_alone(const Arguments& arguments) {
   }
 }
 
+void check_decoding_alone(const Arguments& arguments) {
+  for (const char* option : {"--diff", "--lint"}) {
+    if (arguments.has(option)) {
+      refuse(fmt::format("{} looks at training, not at decoding", option), "the command line",
+             "leave it out; `moesh compile --decode ... --diff KEY=VALUE...` compares two layouts");
+    }
+  }
+}
+
 int run_shardings(const Arguments& arguments) {
   const std::vector<std::string>& request = request_alone(arguments, "`moesh shardings --help` shows examples");
+  const std::optional<session::DecodeStage> stage = decode_stage(arguments);
+  if (stage) check_decoding_alone(arguments);
   if (arguments.has("--lint")) {
     check_lint_alone(arguments);
     return run_lint(arguments);
   }
-  const session::Session session = session::open(request);
+  const session::Session session = stage ? session::open_to_decode(request, *stage) : session::open(request);
   if (arguments.has("--diff")) return show_diff(session, arguments);
   if (arguments.has("--json")) {
     sharding::check_filter(session.layout, filter_of(arguments));
@@ -85,7 +101,7 @@ int run_shardings(const Arguments& arguments) {
   const int width = terminal_width();
   const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width};
   fmt::print("{}\n\n{}{}", wrapped(session::heading(session), width, 2), sharding::report(session.layout, options),
-             wrapped(advice::fit_words(session), width, 2));
+             wrapped(stage ? decode::fit_words(session) : advice::fit_words(session), width, 2));
   return 0;
 }
 
@@ -93,11 +109,11 @@ int run_shardings(const Arguments& arguments) {
 
 const Command kShardings{
     "shardings",
-    "[FILE.yml] [key=value ...] [--activations] [--filter TEXT] [--json] [--diff KEY=VALUE...] [--lint]",
+    "[FILE.yml] [key=value ...] [--decode|--prefill] [--activations] [--filter TEXT] [--json] [--diff KEY=VALUE...] [--lint]",
     "where every parameter, activation and optimizer state lies",
     "Prints, for a configuration, where every parameter lies on the mesh: global shape, labels, the axes that shard\n"
     "each dim, bytes a device and on how many devices each shard stands, and at the end what a training step takes and whether\n"
-    "it fits the target. No device is needed.",
+    "it fits the target. With --decode or --prefill the KV cache is listed instead of optimizer state. No device is needed.",
     kShardingsOptions,
     kShardingsExamples,
     run_shardings};

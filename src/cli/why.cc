@@ -7,6 +7,8 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/planned_run.h"
+#include "decode/planned.h"
 #include "forecast/explain.h"
 #include "session/heading.h"
 #include "sharding/why.h"
@@ -17,6 +19,8 @@ namespace {
 constexpr Option kWhyOptions[] = {
     {"--at", "WORDS", "collectives instead, by what is in their paths, kinds and axes: \"MoeBlock_0 all-gather\"; the dearest first"},
     {"--json", "", "the explanation as JSON"},
+    kDecodeStep,
+    kPrefillStep,
     kFrom,
     kHuggingFace,
 };
@@ -36,8 +40,9 @@ const sharding::LaidTensor& find_one(const sharding::Layout& layout, const std::
   if (found.size() == 1) return *found.front();
   std::vector<std::string> paths;
   if (found.empty()) {
-    for (const sharding::LaidTensor& tensor : layout.parameters) paths.push_back(tensor.path);
-    for (const sharding::LaidTensor& tensor : layout.activations) paths.push_back(tensor.path);
+    for (const auto* tensors : {&layout.parameters, &layout.activations, &layout.states}) {
+      for (const sharding::LaidTensor& tensor : *tensors) paths.push_back(tensor.path);
+    }
     const std::vector<std::string> close = nearest(name, paths);
     refuse(
         fmt::format("no tensor's path holds '{}'", shorten(name, 80)), "the command line",
@@ -56,8 +61,7 @@ bool names_collective(const std::string& word) {
 }
 
 // Explains the first few collectives and lists the others by name.
-void print(const advice::Planned& planned, const std::vector<const forecast::Sent*>& found, bool as_json) {
-  const train::StepProgram& program = planned.step.program;
+void print(const PlannedRun& planned, const std::vector<const forecast::Sent*>& found, bool as_json) {
   const mesh::Mesh& mesh = planned.session.mesh;
   const std::size_t shown = std::min(kMostExplained, found.size());
   std::vector<std::string> others;
@@ -65,14 +69,14 @@ void print(const advice::Planned& planned, const std::vector<const forecast::Sen
   if (as_json) {
     JsonWriter json;
     json.begin_object().key("collectives").begin_array();
-    for (std::size_t i = 0; i < shown; ++i) write(explain(*found[i], program.plan, program.choices), mesh, json.line());
+    for (std::size_t i = 0; i < shown; ++i) write(explain(*found[i], planned.plan, planned.choices), mesh, json.line());
     json.line().end_array().line().key("others").values(others).end_object();
     fmt::print("{}\n", json.text());
     return;
   }
   const int width = terminal_width();
   std::string text = wrapped(session::heading(planned.session), width, 2) + "\n";
-  for (std::size_t i = 0; i < shown; ++i) text += "\n" + to_text(explain(*found[i], program.plan, program.choices), mesh, width);
+  for (std::size_t i = 0; i < shown; ++i) text += "\n" + to_text(explain(*found[i], planned.plan, planned.choices), mesh, width);
   const std::size_t named = std::min(kMostListed, others.size());
   const std::string more = named < others.size() ? fmt::format(", and {} more", others.size() - named) : "";
   others.resize(named);
@@ -87,20 +91,20 @@ int explain_at(const Arguments& arguments) {
   if (!arguments.words().empty())
     refuse(fmt::format("--at finds collectives, so '{}' has no place beside it", shorten(arguments.words().front(), 80)),
            "the command line", "put it into --at \"WORDS\", or leave --at out");
-  const advice::Planned planned = advice::plan_step(arguments.request());
-  print(planned, forecast::sent_at(planned.step.forecast, *arguments.value("--at")), arguments.has("--json"));
+  const PlannedRun planned = plan_run(arguments.request(), decode_stage(arguments));
+  print(planned, forecast::sent_at(planned.forecast, *arguments.value("--at")), arguments.has("--json"));
   return 0;
 }
 
 int explain_collective(const Arguments& arguments) {
-  const advice::Planned planned = advice::plan_step(arguments.request());
-  const forecast::Sent& sent = forecast::sent_named(planned.step.forecast, arguments.words().front());
+  const PlannedRun planned = plan_run(arguments.request(), decode_stage(arguments));
+  const forecast::Sent& sent = forecast::sent_named(planned.forecast, arguments.words().front());
   if (!arguments.has("--json")) {
     print(planned, {&sent}, false);
     return 0;
   }
   JsonWriter json;
-  write(explain(sent, planned.step.program.plan, planned.step.program.choices), planned.session.mesh, json);
+  write(explain(sent, planned.plan, planned.choices), planned.session.mesh, json);
   fmt::print("{}\n", json.text());
   return 0;
 }
@@ -112,14 +116,15 @@ int run_why(const Arguments& arguments) {
            "moesh why TENSOR [FILE.yml] [key=value ...]");
   }
   if (names_collective(arguments.words().front())) return explain_collective(arguments);
-  const session::Session session = session::open(arguments.request());
+  const std::optional<session::DecodeStage> stage = decode_stage(arguments);
+  const session::Session session = stage ? session::open_to_decode(arguments.request(), *stage) : session::open(arguments.request());
   const sharding::LaidTensor& tensor = find_one(session.layout, arguments.words().front());
   if (arguments.has("--json")) {
     fmt::print("{}", sharding::why_json(session.layout, tensor));
   } else {
     const int width = terminal_width();
     fmt::print("{}\n\n{}\n{}", wrapped(session::heading(session), width, 2), sharding::why(session.layout, tensor, width),
-               wrapped(advice::fit_words(session), width, 2));
+               wrapped(stage ? decode::fit_words(session) : advice::fit_words(session), width, 2));
   }
   return 0;
 }
@@ -128,7 +133,7 @@ int run_why(const Arguments& arguments) {
 
 const Command kWhy{
     "why",
-    "TENSOR|COLLECTIVE|--at WORDS [FILE.yml] [key=value ...] [--json]",
+    "TENSOR|COLLECTIVE|--at WORDS [FILE.yml] [key=value ...] [--decode|--prefill] [--json]",
     "which rule put a tensor there, or why a collective is there",
     "Walks the rules in order for one tensor: which took which dim, which were passed over and for what, and the\n"
     "fallback that won. Then what makes it and what uses it, across layers, and where those lie differently, the axes that are\n"

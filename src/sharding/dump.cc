@@ -61,7 +61,10 @@ void write_totals(JsonWriter& json, const Layout& layout) {
   for (const LaidTensor& tensor : layout.parameters) count += elements(tensor.shape);
   json.key("totals").begin_object().key("devices").value(layout.mesh.devices()).key("parameters").value(count);
   json.key("parameter_bytes_per_device").value(bytes(layout.parameters));
-  json.key("optimizer_bytes_per_device").value(bytes(layout.moments));
+  if (layout.states.empty())
+    json.key("optimizer_bytes_per_device").value(bytes(layout.moments));
+  else
+    json.key("kv_cache_bytes_per_device").value(bytes(layout.states));
   json.key("activation_bytes_per_device").value(bytes(layout.activations)).end_object();
 }
 
@@ -106,6 +109,12 @@ void write_optimizer(JsonWriter& json, const Layout& layout) {
   json.line().end_array();
 }
 
+void write_cache(JsonWriter& json, const Layout& layout) {
+  json.key("kv_cache").begin_array();
+  for (const LaidTensor& tensor : layout.states) write_parameter(json, tensor, layout.mesh);
+  json.line().end_array();
+}
+
 }  // namespace
 
 std::string to_json(const Layout& layout, const std::vector<std::pair<std::string, std::string>>& extra) {
@@ -123,7 +132,7 @@ std::string to_json(const Layout& layout, const std::vector<std::pair<std::strin
   json.line().end_array().line().key("activations").begin_array();
   for (const LaidTensor& tensor : layout.activations) write_activation(json, tensor, layout.mesh);
   json.line().end_array().line();
-  write_optimizer(json, layout);
+  layout.states.empty() ? write_optimizer(json, layout) : write_cache(json, layout);
   write_totals(json.line(), layout);
   json.line().end_object();
   return json.text() + "\n";

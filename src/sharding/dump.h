@@ -1,4 +1,5 @@
 // A layout as JSON, in the format of the reference's dumps: keys mesh, input, params, activations, optimizer.
+// A layout of decoding has kv_cache instead of optimizer.
 #pragma once
 
 #include <string>

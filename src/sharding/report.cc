@@ -80,23 +80,34 @@ std::string activation_table(const Layout& layout, int width) {
   return table.text(width);
 }
 
+std::string cache_table(const Layout& layout, int width) {
+  Table table = tensor_table("KV cache");
+  std::vector<const LaidTensor*> tensors;
+  for (const LaidTensor& tensor : layout.states) tensors.push_back(&tensor);
+  add_tensors(table, tensors, layout.mesh, width);
+  return table.text(width);
+}
+
+// A layout of training has optimizer state, one of decoding a KV cache.
 std::string totals(const Layout& layout) {
   Totals parameters;
-  Totals moments;
+  Totals others;
   for (const LaidTensor& tensor : layout.parameters) parameters.add(tensor, layout.mesh);
-  for (const LaidTensor& tensor : layout.moments) moments.add(tensor, layout.mesh);
+  for (const auto* tensors : {&layout.moments, &layout.states}) {
+    for (const LaidTensor& tensor : *tensors) others.add(tensor, layout.mesh);
+  }
   return fmt::format(
-      "{} parameters. On each device: {} of parameters + {} of optimizer state = {}.\n"
+      "{} parameters. On each device: {} of parameters + {} of {} = {}.\n"
       "Input {} of tokens lies as {}.\n",
-      human_count(static_cast<double>(parameters.elements)), human_bytes(parameters.bytes), human_bytes(moments.bytes),
-      human_bytes(parameters.bytes + moments.bytes), moesh::to_string(layout.input.shape),
-      spec_words(layout.input.spec, layout.mesh));
+      human_count(static_cast<double>(parameters.elements)), human_bytes(parameters.bytes), human_bytes(others.bytes),
+      layout.states.empty() ? "optimizer state" : "KV cache", human_bytes(parameters.bytes + others.bytes),
+      moesh::to_string(layout.input.shape), spec_words(layout.input.spec, layout.mesh));
 }
 
 // Refuses the filter and suggests the nearest names: paths, their parts, the words of these, and labels.
 [[noreturn]] void refuse_filter(const Layout& layout, const std::string& filter) {
   std::set<std::string> names;
-  for (const auto* tensors : {&layout.parameters, &layout.activations}) {
+  for (const auto* tensors : {&layout.parameters, &layout.activations, &layout.states}) {
     for (const LaidTensor& tensor : *tensors) {
       names.insert(tensor.path);
       for (const std::string& part : split(tensor.path, '/')) {
@@ -139,7 +150,7 @@ bool has_match(const Layout& layout, const std::string& filter) {
   const auto any = [&](const std::vector<LaidTensor>& tensors) {
     return std::any_of(tensors.begin(), tensors.end(), [&](const LaidTensor& tensor) { return matches(tensor, filter); });
   };
-  return any(layout.parameters) || any(layout.activations);
+  return any(layout.parameters) || any(layout.activations) || any(layout.states);
 }
 
 void check_filter(const Layout& layout, const std::string& filter) {
@@ -152,6 +163,7 @@ Layout filtered(const Layout& layout, const std::string& filter) {
   std::set<std::string> paths;
   for (const LaidTensor& tensor : kept.parameters) paths.insert(tensor.path);
   std::erase_if(kept.moments, [&](const LaidTensor& moment) { return !paths.contains(moment.moment_of); });
+  std::erase_if(kept.states, [&](const LaidTensor& tensor) { return !matches(tensor, filter); });
   std::erase_if(kept.activations, [&](const LaidTensor& tensor) { return !matches(tensor, filter); });
   for (auto* tensors : {&kept.parameters, &kept.activations}) {
     for (LaidTensor& tensor : *tensors) {
@@ -170,9 +182,10 @@ std::vector<TreeLine> path_lines(const std::vector<std::string>& paths, int widt
 std::string report(const Layout& layout, const ReportOptions& options) {
   check_filter(layout, options.filter);
   const Layout kept = filtered(layout, options.filter);
-  const bool only_activations = kept.parameters.empty();
+  const bool only_activations = kept.parameters.empty() && kept.states.empty();
   std::string text;
-  if (!only_activations) text += parameter_table(kept, options.width) + "\n";
+  if (!kept.parameters.empty()) text += parameter_table(kept, options.width) + "\n";
+  if (!kept.states.empty()) text += cache_table(kept, options.width) + "\n";
   if (options.activations || only_activations) text += activation_table(kept, options.width) + "\n";
   return text + wrapped(totals(layout), options.width, 2);
 }

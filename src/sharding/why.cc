@@ -205,7 +205,7 @@ std::string costs(const Layout& layout, const LaidTensor& tensor) {
 std::vector<const LaidTensor*> find_tensors(const Layout& layout, const std::string& name) {
   std::vector<const LaidTensor*> exact;
   std::vector<const LaidTensor*> partial;
-  for (const auto* list : {&layout.parameters, &layout.activations}) {
+  for (const auto* list : {&layout.parameters, &layout.activations, &layout.states}) {
     for (const LaidTensor& tensor : *list) {
       if (tensor.path == name) exact.push_back(&tensor);
       if (tensor.path.find(name) != std::string::npos) partial.push_back(&tensor);

@@ -79,7 +79,7 @@ TEST(Run, SuggestsTheNearestOption) {
   EXPECT_EQ(wrong.err,
             "moesh: error: the command line: unknown option '--activation', one of --help, --activations, --filter, "
             "--json, --diff, "
-            "--lint, --from, --hf was expected\n  fix: --activations\n");
+            "--lint, --decode, --prefill, --from, --hf was expected\n  fix: --activations\n");
 }
 
 TEST(Run, ChecksTheValuesOfOptions) {

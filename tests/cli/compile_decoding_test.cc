@@ -1,0 +1,156 @@
+// `moesh compile`, `why` and `shardings` with --decode and --prefill.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "tests/cli/outcome.h"
+
+namespace moesh::cli {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kTensor =
+    " model_name=mixtral-8x7b compile_topology=h100-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 per_device_batch_size=1 "
+    "max_target_length=4096";
+constexpr const char* kExpertTensor =
+    " --diff ici_tensor_parallelism=1 ici_expert_parallelism=8 custom_mesh_and_rule=ep-tp use_ring_of_experts=true";
+
+Json decoding_json(const std::string& line) {
+  const Outcome made = outcome(line);
+  EXPECT_EQ(made.code, 0) << made.err;
+  return Json::parse(made.out);
+}
+
+TEST(CompileDecoding, TellsRowsCacheTimeAndCollectives) {
+  const Outcome made = outcome(std::string("compile --decode") + kTensor);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("\na token for each of 8 rows, 1 a device; the KV cache has room for 4,096 tokens a row\n"),
+                              HasSubstr("\nIt fits: "), HasSubstr("\nAt most "), HasSubstr(" rows fit: per_device_batch_size="),
+                              HasSubstr("\nA token for each of 8 rows takes "), HasSubstr(" are communication that they wait for."),
+                              HasSubstr("\nThe KV cache takes 512.2 MiB a device, 64.0 MiB for each row.\n"), HasSubstr("\nKV cache "),
+                              HasSubstr("`moesh why c1 --decode ...` tells why.")));
+  EXPECT_THAT(made.out, AllOf(Not(HasSubstr("optimizer")), Not(HasSubstr("MFU")), Not(HasSubstr("narrowly"))));
+  EXPECT_THAT(made.out, Not(HasSubstr("devices hold the same part")));
+  EXPECT_THAT(outcome(std::string("compile --decode") + kTensor + " ici_tensor_parallelism=1 ici_expert_parallelism=8").out,
+              HasSubstr("; 8 devices hold the same part."));
+}
+
+TEST(CompileDecoding, TellsWhatKeepsASingleRowOut) {
+  const std::string two =
+      " model_name=mixtral-8x7b compile_topology=a100-40gb-2 ici_fsdp_parallelism=1 ici_tensor_parallelism=2 "
+      "per_device_batch_size=0.5";
+  EXPECT_THAT(outcome("compile --decode" + two).out,
+              AllOf(HasSubstr("\nIt does not fit: "),
+                    HasSubstr("\nNot a single row fits: the weights take 43.5 GiB a device, and the KV cache of a row 128.0 MiB.\n")));
+  const Json json = decoding_json("compile --decode --json" + two);
+  EXPECT_FALSE(json["fits"].get<bool>());
+  EXPECT_EQ(json["decoding"]["most_rows"], 0);
+}
+
+TEST(CompileDecoding, WritesAllOfItAsJson) {
+  const Json json = decoding_json(std::string("compile --decode --json") + kTensor);
+  const Json& decoding = json["decoding"];
+  EXPECT_EQ(decoding["rows"], 8);
+  EXPECT_EQ(decoding["new_tokens"], 1);
+  EXPECT_EQ(decoding["cache_slots"], 4096);
+  EXPECT_NEAR(decoding["tokens_per_second"].get<double>() * json["seconds_per_step"].get<double>(), 8, 1e-9);
+  EXPECT_NEAR(json["tokens_per_second_per_device"].get<double>() * json["seconds_per_step"].get<double>(), 1, 1e-9);
+  EXPECT_EQ(decoding["most_rows"].get<double>(), 8 * decoding["most_per_device_batch_size"].get<double>());
+  std::int64_t bytes = 0;
+  for (const Json& tensor : decoding["kv_cache"]["tensors"]) bytes += tensor["bytes_per_device"].get<std::int64_t>();
+  EXPECT_EQ(decoding["kv_cache"]["bytes_per_device"], bytes);
+  EXPECT_EQ(json["memory_per_device"]["components"]["KV cache"], bytes);
+  EXPECT_EQ(decoding["kv_cache"]["tensors"][0]["copies"], 1);
+  EXPECT_FALSE(json["collectives"]["list"].empty());
+  EXPECT_FALSE(decoding_json(std::string("compile --json") + kTensor + " per_device_batch_size=8").contains("decoding"));
+}
+
+TEST(CompileDecoding, SetsTwoLayoutsSideBySide) {
+  const Outcome made = outcome(std::string("compile --decode") + kTensor + kExpertTensor);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out,
+              AllOf(HasSubstr("\na token "), HasSubstr("\nrows that fit "), HasSubstr("\n  KV cache "), HasSubstr("as expert=8, ep-tp")));
+  const Json json = decoding_json(std::string("compile --decode --json") + kTensor + kExpertTensor);
+  EXPECT_EQ(json["before"]["decoding"]["kv_cache"]["bytes_per_device"], json["after"]["decoding"]["kv_cache"]["bytes_per_device"]);
+}
+
+TEST(CompileDecoding, FitsTheTerminal) {
+  for (const char* columns : {"80", "120"}) {
+    const test::Variable width("COLUMNS", columns);
+    for (const char* command : {"compile --decode", "compile --prefill", "shardings --decode"}) {
+      for (const std::string& text : split(outcome(std::string(command) + kTensor).out, '\n'))
+        EXPECT_LE(display_width(text), std::stoi(columns)) << text;
+    }
+  }
+}
+
+TEST(CompileDecoding, PlansPromptsOfTheirLength) {
+  const std::string line = std::string("compile --prefill") + kTensor;
+  EXPECT_THAT(outcome(line).out, HasSubstr("\na prompt of 64 tokens for each of 8 rows, 1 a device; "));
+  const Outcome made = outcome(line + " max_prefill_predict_length=512");
+  EXPECT_EQ(made.err, "");
+  EXPECT_THAT(made.out, AllOf(HasSubstr("\nA prompt of 512 tokens for each of 8 rows takes "), HasSubstr("`moesh why c1 --prefill ...`")));
+}
+
+TEST(CompileDecoding, DrawsExpertsAtRandom) {
+  EXPECT_THAT(outcome(std::string("compile --decode --skew 1") + kTensor + " ici_tensor_parallelism=1 ici_expert_parallelism=8").out,
+              HasSubstr("Experts are drawn by Zipf's law with skew 1"));
+}
+
+TEST(CompileDecoding, WritesAPage) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/plan.html";
+  const Outcome made = outcome(std::string("compile --decode") + kTensor + " --html " + path);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(test::read_text(path), AllOf(HasSubstr("moesh compile --decode"), HasSubstr("<h3>KV cache <small>4</small></h3>"),
+                                           HasSubstr("a token</figcaption>"), HasSubstr(" fit at most"), Not(HasSubstr("MFU"))));
+}
+
+TEST(CompileDecoding, RefusesWhatIsOfTrainingOnly) {
+  const auto error = [](const std::string& line) {
+    const Outcome made = outcome(line + kTensor);
+    EXPECT_EQ(made.code, 2);
+    return made.err;
+  };
+  EXPECT_THAT(error("compile --decode --save-plan x.plan"),
+              HasSubstr("--save-plan saves the plan of a training step, which `moesh train` compares with its own"));
+  EXPECT_THAT(error("compile --decode --prefill"), HasSubstr("--decode and --prefill plan different steps"));
+  EXPECT_THAT(error("shardings --decode --lint"), HasSubstr("--lint looks at training, not at decoding"));
+  EXPECT_THAT(outcome("shardings --decode" + std::string(kTensor) + " --diff steps=2").err, HasSubstr("--diff looks at training"));
+}
+
+TEST(CompileDecoding, IsListedByHelp) {
+  for (const char* command : {"compile", "why", "shardings"})
+    EXPECT_THAT(outcome(std::string(command) + " --help").out, AllOf(HasSubstr("  --decode"), HasSubstr("  --prefill")));
+  EXPECT_THAT(outcome("help model_call_mode").out, HasSubstr("`moesh compile --decode` plans decoding"));
+}
+
+TEST(WhyDecoding, TellsOfItsCollectivesAndItsCache) {
+  const Outcome sent = outcome(std::string("why c1 --decode") + kTensor);
+  ASSERT_EQ(sent.code, 0) << sent.err;
+  EXPECT_THAT(sent.out, HasSubstr("\nc1: reduce-scatter over tensor, 8 devices in a group"));
+  const Outcome cache = outcome(std::string("why decoder/layers/self_attention/cache/key --decode") + kTensor);
+  ASSERT_EQ(cache.code, 0) << cache.err;
+  EXPECT_THAT(cache.out, AllOf(HasSubstr("cache_heads"), HasSubstr("It fits: "), Not(HasSubstr("training step"))));
+}
+
+TEST(ShardingsDecoding, ListsTheCacheInsteadOfOptimizerState) {
+  const Outcome made = outcome(std::string("shardings --decode") + kTensor);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("decoder/layers/self_attention/cache/key"), HasSubstr(" of KV cache = "), HasSubstr("It fits: "),
+                              Not(HasSubstr("optimizer"))));
+  const Outcome kept = outcome(std::string("shardings --decode --filter cache_heads") + kTensor);
+  EXPECT_THAT(kept.out, AllOf(HasSubstr("cache/value"), Not(HasSubstr("wi_0"))));
+  const Json json = decoding_json(std::string("shardings --decode --json") + kTensor);
+  EXPECT_EQ(json["kv_cache"].size(), 4u);
+  EXPECT_FALSE(json.contains("optimizer"));
+  EXPECT_EQ(json["totals"]["kv_cache_bytes_per_device"].get<std::int64_t>(), 2 * (256 << 20) + 2 * (128 << 10));
+}
+
+}  // namespace
+}  // namespace moesh::cli
