@@ -12,6 +12,7 @@
 #include "advice/checks.h"
 #include "advice/factorings.h"
 #include "advice/fit.h"
+#include "advice/remedies.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "forecast/report.h"

@@ -6,6 +6,7 @@
 #include "advice/checks.h"
 #include "advice/factorings.h"
 #include "advice/fit.h"
+#include "advice/remedies.h"
 #include "base/text.h"
 #include "forecast/report.h"
 

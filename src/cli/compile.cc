@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "advice/fit.h"
+#include "advice/remedies.h"
 #include "base/error.h"
 #include "base/shell.h"
 #include "base/terminal.h"

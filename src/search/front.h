@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "advice/fit.h"
+#include "advice/remedies.h"
 
 namespace moesh::search {
 

@@ -1,5 +1,6 @@
 // Checks whether a training step fits in memory, and that each change offered for a step that does not fit was planned and does fit.
 #include "advice/fit.h"
+#include "advice/remedies.h"
 
 #include <gmock/gmock.h>
 
