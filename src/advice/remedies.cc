@@ -31,8 +31,8 @@ constexpr std::size_t kMostOffers = 5;
 constexpr std::int64_t kMostTimesLarger = 64;
 constexpr std::int64_t kMostParts = 16;  // parts of a batch
 constexpr int kMostMachines = 2;         // machines that are looked for: the smallest that fits, and the next if it is clearly faster
-constexpr double kFasterFit = 1.2;
-constexpr double kAsFast = 0.98;
+constexpr double kFasterFit = 1.2;  // the least speed-up, for each device, for which the next machine is offered too
+constexpr double kAsFast = 0.98;    // the least speed, relative to that on more devices, for which more are not offered
 constexpr int kPriceOfDevices = 3;    // the price of an offer with more devices
 constexpr int kTrialsOfLayouts = 40;  // if fewer trials are left, batches are tried before layouts
 

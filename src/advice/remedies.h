@@ -29,7 +29,7 @@ Offer offer_of(const Keys& keys, const Planned& planned);
 std::string speed_words(const Offer& offer);  // "12,345" tokens/s a device
 std::string change_words(const Offer& offer);  // the keys as words to paste, with what has to be known of the change in brackets
 
-// What was tried for a step that does not fit.
+// What was tried for a step that does not fit, or hardly.
 struct Remedies {
   // The best of each kind that fits: those that keep devices, tokens and numbers come first, narrow ones last. None is slower and larger
   // than another.
