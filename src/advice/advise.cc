@@ -51,25 +51,30 @@ std::vector<std::string> other_rule_sets(const session::Session& session) {
   return sets;
 }
 
+Finding of_memory(Severity severity, const std::string& check, std::string what, const PlannedStep& step) {
+  const forecast::Memory& memory = step.forecast.memory;
+  return {severity,
+          check,
+          "the step",
+          std::move(what),
+          "at the peak, " + forecast::place_words(step.program.plan, memory.at),
+          memory_words(memory)};
+}
+
 Finding does_not_fit(const session::Session& session, const PlannedStep& step) {
-  const forecast::Forecast& forecast = step.forecast;
-  const std::int64_t missing = forecast.memory.peak - forecast.usable_memory;
-  return {Severity::error, "does-not-fit", "the step",
-          fmt::format("a training step takes {} a device, {} has {} for it: {} are missing",
-                      human_bytes(forecast.memory.peak), session.target.chip.title,
-                      human_bytes(forecast.usable_memory), human_bytes(missing)),
-          "at the peak, " + forecast::place_words(step.program.plan, forecast.memory.at), memory_words(forecast.memory)};
+  const std::int64_t peak = step.forecast.memory.peak, usable = step.forecast.usable_memory;
+  return of_memory(Severity::error, "does-not-fit",
+                   fmt::format("a training step takes {} a device, {} has {} for it: {} are missing", human_bytes(peak),
+                               session.target.chip.title, human_bytes(usable), human_bytes(peak - usable)),
+                   step);
 }
 
 Finding fits_narrowly(const PlannedStep& step) {
   const forecast::Forecast& forecast = step.forecast;
-  return {Severity::warning,
-          "fits-narrowly",
-          "the step",
-          fmt::format("a training step takes {} of {} a device, which is narrow.{}", human_bytes(forecast.memory.peak),
-                      human_bytes(forecast.usable_memory), forecast::xla_words(forecast)),
-          "at the peak, " + forecast::place_words(step.program.plan, forecast.memory.at),
-          memory_words(forecast.memory)};
+  return of_memory(Severity::warning, "fits-narrowly",
+                   fmt::format("a training step takes {} of {} a device, which is narrow.{}", human_bytes(forecast.memory.peak),
+                               human_bytes(forecast.usable_memory), forecast::xla_words(forecast)),
+                   step);
 }
 
 // For a layout of which no step is planned: whether parameters and moments alone are more than a device holds.
@@ -94,8 +99,9 @@ Diagnosis diagnose(const session::Session& session) {
   const bool is_refused = std::any_of(made.findings.begin(), made.findings.end(), [](const Finding& f) {
     return f.severity == Severity::error && f.check != "sharding-tolerance";
   });
-  if (session.mesh.size_of("stage") > 1) find_too_large_state(session, made.findings);
-  if (is_refused || session.mesh.size_of("stage") > 1) return made;
+  const bool has_stages = session.mesh.size_of("stage") > 1;
+  if (has_stages) find_too_large_state(session, made.findings);
+  if (is_refused || has_stages) return made;
   try {
     PlannedStep step = plan_step(session);
     find_repeated({session, step}, sets, made.findings);

@@ -41,14 +41,12 @@ class Division {
     axes_ = axes;
     made_.clear();
     std::int64_t devices = 1;
-    for (mesh::Axis& axis : axes_) devices *= size_of(axis);
+    for (mesh::Axis& axis : axes_) devices *= axis.size_at(level_);
     divide(0, devices);
     return std::move(made_);
   }
 
  private:
-  std::int64_t& size_of(mesh::Axis& axis) const { return level_ == mesh::Level::ici ? axis.ici : axis.dcn; }
-
   bool may_grow(const std::string& axis) const {
     return is_among(level_ == mesh::Level::ici ? freedom_.growing : freedom_.growing_between, axis) && has_use(session_, axis);
   }
@@ -59,7 +57,7 @@ class Division {
       return;
     }
     mesh::Axis& axis = axes_[next];
-    std::int64_t& size = size_of(axis);
+    std::int64_t& size = axis.size_at(level_);
     const std::int64_t here = size;
     const bool stays = is_among(freedom_.fixed, mesh::key_for(level_, axis.name));
     const std::int64_t most = !stays && may_grow(axis.name) ? left : std::min(here, left);

@@ -31,10 +31,10 @@ constexpr std::size_t kMostOffers = 5;
 constexpr std::int64_t kMostTimesLarger = 64;
 constexpr std::int64_t kMostParts = 16;  // parts of a batch
 constexpr int kMostMachines = 2;         // machines that are looked for: the smallest that fits, and the next if it is clearly faster
-constexpr double kFasterFit = 1.2;  // the least speed-up, for each device, for which the next machine is offered too
-constexpr double kAsFast = 0.98;    // the least speed, relative to that on more devices, for which more are not offered
-constexpr int kPriceOfDevices = 3;    // the price of an offer with more devices
-constexpr int kTrialsOfLayouts = 40;  // if fewer trials are left, batches are tried before layouts
+constexpr double kFasterFit = 1.2;       // the least speed-up, for each device, for which the next machine is offered too
+constexpr double kAsFast = 0.98;         // the least speed, relative to that on more devices, for which more are not offered
+constexpr int kPriceOfDevices = 3;       // the price of an offer with more devices
+constexpr int kTrialsOfLayouts = 40;     // if fewer trials are left, batches are tried before layouts
 
 class Search {
  public:
@@ -275,10 +275,7 @@ class Search {
       for (const char* name : {"tensor", "context"}) {
         const auto axis = mesh.find(name);
         if (!axis || !fsdp || mesh.axis(*fsdp).ici % parts != 0) continue;
-        std::vector<mesh::Axis> axes = mesh.axes();
-        axes[*fsdp].ici /= parts;
-        axes[*axis].ici *= parts;
-        splits.push_back({mesh::keys_between(mesh, mesh::Mesh(std::move(axes))), parts});
+        splits.push_back({mesh::keys_between(mesh, mesh::with_moved(mesh, *fsdp, *axis, parts)), parts});
       }
     }
     return splits;

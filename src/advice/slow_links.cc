@@ -75,10 +75,7 @@ std::vector<Keys> ways_to_stay_near(const session::Session& session, AxisIndex a
     exchange_slices(mesh, axis, *to, tries);
     for (std::int64_t size = 1; size < mesh.axis(axis).ici; ++size) {
       if (mesh.axis(axis).ici % size != 0) continue;
-      Axes axes = mesh.axes();
-      axes[*to].ici *= axes[axis].ici / size;
-      axes[axis].ici = size;
-      tries.push_back(mesh::keys_between(mesh, mesh::Mesh(std::move(axes))));
+      tries.push_back(mesh::keys_between(mesh, mesh::with_moved(mesh, axis, *to, mesh.axis(axis).ici / size)));
     }
   }
   return tries;

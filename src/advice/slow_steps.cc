@@ -19,18 +19,13 @@ using sharding::Severity;
 constexpr double kShareWorthSaying = 0.5;  // of a step, in which kernels wait
 constexpr std::size_t kMostNamed = 3;
 
-using Axes = std::vector<mesh::Axis>;
-
-// The mesh with devices moved from one axis to another, within slices or between them, if the model and the batch divide evenly over it.
-void try_moves(const session::Session& session, mesh::AxisIndex from, mesh::AxisIndex to, std::int64_t mesh::Axis::*level,
-               std::vector<Keys>& tries) {
+// Meshes with devices moved from one axis to another, within slices or between them, over which the model and the batch divide evenly.
+void try_moves(const session::Session& session, mesh::AxisIndex from, mesh::AxisIndex to, mesh::Level level, std::vector<Keys>& tries) {
   const mesh::Mesh& mesh = session.mesh;
-  for (std::int64_t factor = 2; factor <= mesh.axis(from).*level; ++factor) {
-    if (mesh.axis(from).*level % factor != 0) continue;
-    Axes axes = mesh.axes();
-    axes[from].*level /= factor;
-    axes[to].*level *= factor;
-    const mesh::Mesh other(std::move(axes));
+  const std::int64_t size = mesh.axis(from).size_at(level);
+  for (std::int64_t times = 2; times <= size; ++times) {
+    if (size % times != 0) continue;
+    const mesh::Mesh other = mesh::with_moved(mesh, from, to, times, level);
     if (!takes_rows(session.layout, other, session.batch.micro_rows) || !state_on(session, other)) continue;
     tries.push_back(mesh::keys_between(mesh, other));
   }
@@ -46,7 +41,7 @@ std::vector<Keys> ways_to_wait_less(const session::Session& session) {
     if (!to || (name == "expert" && !session.shape.is_moe())) continue;
     for (mesh::AxisIndex from = 0; from < mesh.axes().size(); ++from) {
       if (from == *to) continue;
-      for (const auto level : {&mesh::Axis::ici, &mesh::Axis::dcn}) try_moves(session, from, *to, level, tries);
+      for (const mesh::Level level : {mesh::Level::ici, mesh::Level::dcn}) try_moves(session, from, *to, level, tries);
     }
   }
   return tries;

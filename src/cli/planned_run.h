@@ -20,6 +20,12 @@ inline constexpr Option kPrefillStep{"--prefill", "", "the same, with prompts of
 // The stage of decoding that the options ask for; nothing for training.
 std::optional<session::DecodeStage> decode_stage(const Arguments& arguments);
 
+// The request as training, or as the stage of decoding.
+session::Session open_run(const std::vector<std::string>& request, std::optional<session::DecodeStage> stage);
+
+// A sentence on the memory that the session's step takes and that is available.
+std::string fit_words(const session::Session& session);
+
 struct PlannedRun {
   session::Session session;
   plan::Plan plan;

@@ -1,13 +1,11 @@
 #include <fmt/core.h>
 
-#include "advice/fit.h"
 #include "base/error.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/lint.h"
 #include "cli/planned_run.h"
-#include "decode/planned.h"
 #include "session/heading.h"
 #include "sharding/diff.h"
 #include "sharding/dump.h"
@@ -90,7 +88,7 @@ int run_shardings(const Arguments& arguments) {
     check_lint_alone(arguments);
     return run_lint(arguments);
   }
-  const session::Session session = stage ? session::open_to_decode(request, *stage) : session::open(request);
+  const session::Session session = open_run(request, stage);
   if (arguments.has("--diff")) return show_diff(session, arguments);
   if (arguments.has("--json")) {
     sharding::check_filter(session.layout, filter_of(arguments));
@@ -101,7 +99,7 @@ int run_shardings(const Arguments& arguments) {
   const int width = terminal_width();
   const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width};
   fmt::print("{}\n\n{}{}", wrapped(session::heading(session), width, 2), sharding::report(session.layout, options),
-             wrapped(stage ? decode::fit_words(session) : advice::fit_words(session), width, 2));
+             wrapped(fit_words(session), width, 2));
   return 0;
 }
 

@@ -2,13 +2,11 @@
 
 #include <fmt/core.h>
 
-#include "advice/fit.h"
 #include "base/error.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/planned_run.h"
-#include "decode/planned.h"
 #include "forecast/explain.h"
 #include "session/heading.h"
 #include "sharding/why.h"
@@ -116,15 +114,14 @@ int run_why(const Arguments& arguments) {
            "moesh why TENSOR [FILE.yml] [key=value ...]");
   }
   if (names_collective(arguments.words().front())) return explain_collective(arguments);
-  const std::optional<session::DecodeStage> stage = decode_stage(arguments);
-  const session::Session session = stage ? session::open_to_decode(arguments.request(), *stage) : session::open(arguments.request());
+  const session::Session session = open_run(arguments.request(), decode_stage(arguments));
   const sharding::LaidTensor& tensor = find_one(session.layout, arguments.words().front());
   if (arguments.has("--json")) {
     fmt::print("{}", sharding::why_json(session.layout, tensor));
   } else {
     const int width = terminal_width();
     fmt::print("{}\n\n{}\n{}", wrapped(session::heading(session), width, 2), sharding::why(session.layout, tensor, width),
-               wrapped(stage ? decode::fit_words(session) : advice::fit_words(session), width, 2));
+               wrapped(fit_words(session), width, 2));
   }
   return 0;
 }

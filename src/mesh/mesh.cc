@@ -164,6 +164,13 @@ std::string key_for(Level level, std::string_view axis) {
   return fmt::format("{}_{}_parallelism", level == Level::ici ? "ici" : "dcn", word);
 }
 
+Mesh with_moved(const Mesh& mesh, AxisIndex from, AxisIndex to, std::int64_t times, Level level) {
+  std::vector<Axis> axes = mesh.axes();
+  axes[from].size_at(level) /= times;
+  axes[to].size_at(level) *= times;
+  return Mesh(std::move(axes));
+}
+
 std::vector<std::string> keys_between(const Mesh& from, const Mesh& to) {
   std::vector<std::string> keys;
   for (std::size_t i = 0; i < from.axes().size(); ++i) {

@@ -13,15 +13,17 @@
 
 namespace moesh::mesh {
 
+enum class Level { ici, dcn };
+
 struct Axis {
   std::string name;
   std::int64_t ici = 1;  // size within a slice
   std::int64_t dcn = 1;  // size across slices
 
   std::int64_t size() const { return ici * dcn; }
+  std::int64_t size_at(Level level) const { return level == Level::ici ? ici : dcn; }
+  std::int64_t& size_at(Level level) { return level == Level::ici ? ici : dcn; }
 };
-
-enum class Level { ici, dcn };
 
 // The setting that gives an axis its size: ici_pipeline_parallelism for "stage", ici_fsdp_parallelism for "fsdp".
 std::string key_for(Level level, std::string_view axis);
@@ -29,6 +31,9 @@ std::string key_for(Level level, std::string_view axis);
 class Mesh;
 // The settings that change a request for mesh `from` to one for mesh `to`, which has the same axes: "ici_fsdp_parallelism=4".
 std::vector<std::string> keys_between(const Mesh& from, const Mesh& to);
+
+// The mesh with that many times as many devices along `to`, and as many times fewer along `from`, whose size they divide.
+Mesh with_moved(const Mesh& mesh, AxisIndex from, AxisIndex to, std::int64_t times, Level level = Level::ici);
 
 class Mesh {
  public:

@@ -18,11 +18,9 @@ std::vector<const LaidTensor*> all_tensors(const Layout& layout) {
 }
 
 Keys moved(const mesh::Mesh& mesh, AxisIndex from, std::int64_t ici, AxisIndex to) {
-  std::vector<mesh::Axis> axes = mesh.axes();
-  if (from == to || axes[from].ici % ici != 0 || axes[from].ici == ici) return {};
-  axes[to].ici *= axes[from].ici / ici;
-  axes[from].ici = ici;
-  return mesh::keys_between(mesh, mesh::Mesh(axes));
+  const std::int64_t before = mesh.axis(from).ici;
+  if (from == to || before % ici != 0 || before == ici) return {};
+  return mesh::keys_between(mesh, mesh::with_moved(mesh, from, to, before / ici));
 }
 
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "tests/cli/outcome.h"
+#include "tests/cli/json_outcome.h"
 
 namespace moesh::cli {
 namespace {
@@ -19,12 +19,6 @@ constexpr const char* kTensor =
     "max_target_length=4096";
 constexpr const char* kExpertTensor =
     " --diff ici_tensor_parallelism=1 ici_expert_parallelism=8 custom_mesh_and_rule=ep-tp use_ring_of_experts=true";
-
-Json decoding_json(const std::string& line) {
-  const Outcome made = outcome(line);
-  EXPECT_EQ(made.code, 0) << made.err;
-  return Json::parse(made.out);
-}
 
 TEST(CompileDecoding, TellsRowsCacheTimeAndCollectives) {
   const Outcome made = outcome(std::string("compile --decode") + kTensor);
@@ -47,13 +41,13 @@ TEST(CompileDecoding, TellsWhatKeepsASingleRowOut) {
   EXPECT_THAT(outcome("compile --decode" + two).out,
               AllOf(HasSubstr("\nIt does not fit: "),
                     HasSubstr("\nNot a single row fits: the weights take 43.5 GiB a device, and the KV cache of a row 128.0 MiB.\n")));
-  const Json json = decoding_json("compile --decode --json" + two);
+  const Json json = json_of("compile --decode --json" + two);
   EXPECT_FALSE(json["fits"].get<bool>());
   EXPECT_EQ(json["decoding"]["most_rows"], 0);
 }
 
 TEST(CompileDecoding, WritesAllOfItAsJson) {
-  const Json json = decoding_json(std::string("compile --decode --json") + kTensor);
+  const Json json = json_of(std::string("compile --decode --json") + kTensor);
   const Json& decoding = json["decoding"];
   EXPECT_EQ(decoding["rows"], 8);
   EXPECT_EQ(decoding["new_tokens"], 1);
@@ -67,7 +61,7 @@ TEST(CompileDecoding, WritesAllOfItAsJson) {
   EXPECT_EQ(json["memory_per_device"]["components"]["KV cache"], bytes);
   EXPECT_EQ(decoding["kv_cache"]["tensors"][0]["copies"], 1);
   EXPECT_FALSE(json["collectives"]["list"].empty());
-  EXPECT_FALSE(decoding_json(std::string("compile --json") + kTensor + " per_device_batch_size=8").contains("decoding"));
+  EXPECT_FALSE(json_of(std::string("compile --json") + kTensor + " per_device_batch_size=8").contains("decoding"));
 }
 
 TEST(CompileDecoding, SetsTwoLayoutsSideBySide) {
@@ -75,7 +69,7 @@ TEST(CompileDecoding, SetsTwoLayoutsSideBySide) {
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out,
               AllOf(HasSubstr("\na token "), HasSubstr("\nrows that fit "), HasSubstr("\n  KV cache "), HasSubstr("as expert=8, ep-tp")));
-  const Json json = decoding_json(std::string("compile --decode --json") + kTensor + kExpertTensor);
+  const Json json = json_of(std::string("compile --decode --json") + kTensor + kExpertTensor);
   EXPECT_EQ(json["before"]["decoding"]["kv_cache"]["bytes_per_device"], json["after"]["decoding"]["kv_cache"]["bytes_per_device"]);
 }
 
@@ -146,7 +140,7 @@ TEST(ShardingsDecoding, ListsTheCacheInsteadOfOptimizerState) {
                               Not(HasSubstr("optimizer"))));
   const Outcome kept = outcome(std::string("shardings --decode --filter cache_heads") + kTensor);
   EXPECT_THAT(kept.out, AllOf(HasSubstr("cache/value"), Not(HasSubstr("wi_0"))));
-  const Json json = decoding_json(std::string("shardings --decode --json") + kTensor);
+  const Json json = json_of(std::string("shardings --decode --json") + kTensor);
   EXPECT_EQ(json["kv_cache"].size(), 4u);
   EXPECT_FALSE(json.contains("optimizer"));
   EXPECT_EQ(json["totals"]["kv_cache_bytes_per_device"].get<std::int64_t>(), 2 * (256 << 20) + 2 * (128 << 10));

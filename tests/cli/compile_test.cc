@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "advice/planned.h"
 #include "partition/collectives.h"
-#include "tests/cli/outcome.h"
+#include "tests/cli/json_outcome.h"
 
 namespace moesh::cli {
 namespace {
@@ -21,12 +21,6 @@ constexpr const char* kCompiled =
     " model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=2 max_target_length=512 "
     "per_device_batch_size=2 "
     "compile_topology=v5p-16 ici_fsdp_parallelism=2 ici_expert_parallelism=4";
-
-Json json_of(const std::string& line) {
-  const Outcome made = outcome(line);
-  EXPECT_EQ(made.code, 0) << made.err;
-  return Json::parse(made.out);
-}
 
 TEST(Compile, TellsMemoryTimeAndCollectives) {
   const Outcome made = outcome(std::string("compile") + kCompiled);

@@ -5,7 +5,7 @@
 
 #include "advice/planned.h"
 #include "forecast/timing.h"
-#include "tests/cli/outcome.h"
+#include "tests/cli/json_outcome.h"
 
 namespace moesh::cli {
 namespace {
@@ -23,11 +23,7 @@ const std::string kSpread =
 const std::string kFsdp = kSpread + "ici_fsdp_parallelism=8 ici_expert_parallelism=1 ";
 const std::string kRing = kSpread + "use_ring_of_experts=true ";
 
-Json step_json(const std::string& line) {
-  const Outcome made = outcome(line + " --json");
-  EXPECT_EQ(made.code, 0) << line << made.err;
-  return Json::parse(made.out);
-}
+Json step_json(const std::string& line) { return json_of(line + " --json"); }
 
 double figure(const Json& step, const char* router, const char* key) { return step["routing"][router][key].get<double>(); }
 
