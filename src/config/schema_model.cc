@@ -49,7 +49,7 @@ constexpr Key kModel[] = {
     {"norm_scales_above_one", boolean, "false", "", used, "moesh's own: norms multiply by 1 more than their scales"},
     {"scale_embeddings", boolean, "false", "", used, "moesh's own: multiplies embeddings by the root of the width"},
     {"use_iota_embed", boolean, "false", "", accepted,
-     "looks embeddings up by a one-hot product; moesh gathers, so only what is told of steps of XLA changes"},
+     "looks embeddings up by a one-hot product; moesh gathers, but tells what XLA would hold"},
     {"use_untrainable_positional_embedding", boolean, "false", "", refused, "adds fixed sinusoids of the position to the embeddings"},
     {"trainable_position_size", integer, "-1", "-1..1000000000", used, "rows of a trained table of positions; -1 for none"},
 };
