@@ -78,6 +78,7 @@ class LayoutDraw {
     if (chance(20)) add("shard_mode", "explicit");
     if (chance(20)) add("shard_optimizer_over_data", true);
     if (chance(25)) add("context_parallel_load_balance", false);
+    if (in_two || run.microbatches > 1) add("reduce_gradients", one_of<std::string>({"each_pass", "once"}));
     return words_;
   }
 

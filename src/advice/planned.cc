@@ -50,6 +50,7 @@ PlannedStep plan_step(const session::Session& session) {
   const train::ModelSize size = train::model_size(session.graph, session.shape, tokens, length);
   forecast::Forecast made = forecast::forecast(program.plan, session.layout, session.target, {static_cast<double>(tokens), size.step_flops},
                                                {train::offloaded_of(session.graph, program, where, settings), materialised_of(settings)});
+  made.reduces_once = program.reduction == train::Reduction::once;
   return {std::move(program), std::move(made)};
 }
 

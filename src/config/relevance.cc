@@ -195,6 +195,7 @@ constexpr std::string_view kOfTied[] = {"normalize_embedding_logits", "round_tie
 constexpr std::string_view kOfUntied[] = {"untied_logits_soft_cap"};
 
 constexpr std::string_view kOfWsd[] = {"wsd_decay_steps_fraction", "wsd_decay_style"};
+constexpr std::string_view kOfPasses[] = {"reduce_gradients"};
 constexpr std::string_view kOfMuon[] = {"muon_beta", "muon_weight_decay", "muon_consistent_rms"};
 constexpr std::string_view kOfMoments[] = {"adam_b1", "adam_b2", "adam_eps", "adam_eps_root", "adam_weight_decay"};
 constexpr std::string_view kOfAdam[] = {"adamw_mask"};
@@ -315,6 +316,7 @@ constexpr Need kNeeds[] = {
     {"remat_policy=custom", has_named_remat, kOfNamedRemat},
 
     {"lr_schedule_type=wsd", [](S s) { return s.text("lr_schedule_type") == "wsd"; }, kOfWsd},
+    {"gradient_accumulation_steps above 1", [](S s) { return s.integer("gradient_accumulation_steps") > 1; }, kOfPasses},
     {"opt_type=muon", [](S s) { return is_optimizer(s, "muon"); }, kOfMuon},
     {"another opt_type than sgd", [](S s) { return !is_optimizer(s, "sgd"); }, kOfMoments},
     {"opt_type=adamw or adam_pax", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "adam_pax"); }, kOfAdam},

@@ -16,6 +16,8 @@ constexpr Key kTraining[] = {
      "rows of the batch per device; below 1, several devices share a row"},
     {"max_target_length", integer, "2048", kSize, used, "tokens in a row"},
     {"gradient_accumulation_steps", integer, "1", kCount, used, "batches whose gradients are summed before an update"},
+    {"reduce_gradients", choice, "auto", "auto|each_pass|once", used,
+     "moesh's own: when devices sum the gradients of all passes; auto: once, where chips are faster so, and it fits"},
     {"training_objective", choice, "causal_lm", "causal_lm|!block_diffusion", planned_without,
      "what the model learns to predict; only the next token here"},
     {"z_loss_multiplier", real, "0.0", "0..1000000", used,

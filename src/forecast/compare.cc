@@ -56,6 +56,8 @@ std::string main_table(const Forecast& before, const Forecast& after, int width)
   }
   if (before.host.bytes > 0 || after.host.bytes > 0) bytes("in the host's memory", before.host.bytes, after.host.bytes);
   add_decoding(before, after, table);
+  const auto reduced = [](const Forecast& f) { return f.reduces_once ? "once" : "in each pass"; };
+  if (before.reduces_once != after.reduces_once) table.add({"gradients are reduced", reduced(before), reduced(after), ""});
   table.add({"it fits", before.fits() ? "yes" : "no", after.fits() ? "yes" : "no", ""});
   return table.text(width);
 }

@@ -82,6 +82,7 @@ struct Forecast {
   Unheld unheld;            // what MaxText's step would hold besides
   std::int64_t usable_memory = 0;
   std::optional<Decoding> decoding;  // of a step that decodes
+  bool reduces_once = false;  // each device adds up its gradients over the step's passes before they are reduced
   bool is_of_chips = false;  // devices are chips, not virtual devices of one machine, whose steps take what is planned
 
   bool fits() const { return memory.peak <= usable_memory; }

@@ -90,6 +90,7 @@ void write(const Forecast& f, const std::optional<Routing>& routing, const plan:
   json.begin_object().key("fits").value(f.fits()).key("fits_narrowly").value(f.fits_narrowly()).key("seconds_per_step").value(f.seconds);
   json.key("tokens_per_second_per_device").value(f.tokens_per_second_per_device).key("mfu").value(f.mfu);
   json.key("kernel_seconds").value(f.kernels).key("exposed_seconds").value(f.exposed);
+  if (!f.decoding) json.key("reduces_gradients_once").value(f.reduces_once);
   mesh::write_sizes(plan.mesh, json.line().key("mesh"));
   if (f.decoding) write_decoding(f, json.line().key("decoding"));
   if (f.host.bytes > 0) {

@@ -22,6 +22,7 @@ std::string summary(const Forecast& f) {
   if (f.mfu > 0) text += fmt::format(", {} of the peak FLOP/s (MFU)", percent(f.mfu));
   text += fmt::format(".\nKernels run for {} of it; {} are communication that they wait for.\n",
                       seconds_words(f.kernels), seconds_words(f.exposed));
+  if (f.reduces_once) text += "Each device adds up its gradients over all passes; those that devices share are reduced once.\n";
   return text;
 }
 

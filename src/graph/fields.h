@@ -132,7 +132,8 @@ constexpr auto fields_of(const ConstraintOf*) {
                     Field{"peeled", &ConstraintOf::peeled},
                     Field{"peeled_dims", &ConstraintOf::peeled_dims},
                     Field{"stage_as_data", &ConstraintOf::stage_as_data},
-                    Field{"over_data", &ConstraintOf::over_data}};
+                    Field{"over_data", &ConstraintOf::over_data},
+                    Field{"unreduced", &ConstraintOf::unreduced}};
 }
 constexpr auto fields_of(const StageStateOf*) { return std::tuple{Field{"stages", &StageStateOf::stages}}; }
 // Bodies are printed below their node.

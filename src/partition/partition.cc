@@ -37,6 +37,10 @@ Spec whole(const Spec& spec) {
   return made;
 }
 
+[[noreturn]] void no_layout(const std::string& path) {
+  fail("no collectives lead from one layout to another", path, "choose another rule set or mesh, and report this one");
+}
+
 // State that a graph shares with the bodies inside it.
 struct Work {
   const PartitionRequest& request;
@@ -76,7 +80,8 @@ class Walk {
       const ValueId id = in_.results[i];
       path_ = in_.producer_of(id).path;
       phase_ = in_.producer_of(id).phase;
-      out_.results.push_back(version(id, i < results.size() && results[i] ? *results[i] : smallest(id)));
+      const bool is_wanted = i < results.size() && results[i];
+      out_.results.push_back(version(id, is_wanted ? as_partial_as(*results[i], spec_of_version(made_[at(id)]).partial) : smallest(id)));
     }
     out_.result_names = in_.result_names;
     return graph::without_dead_nodes(std::move(out_));
@@ -131,12 +136,11 @@ class Walk {
     return made;
   }
 
-  [[noreturn]] void no_layout() const {
-    fail("no collectives lead from one layout to another", path_, "choose another rule set or mesh, and report this one");
-  }
+  [[noreturn]] void no_layout() const { moesh::partition::no_layout(path_); }
 
   // The value in the layout `goal`: an existing version, or one resharded by collectives from the version that is cheapest to start from.
   ValueId version(ValueId id, const Spec& goal) {
+    if (!goal.partial.empty() && is_zero(id)) return zero_in(id, goal);
     double seconds = 0;
     const std::optional<Spec> from = cheapest_version(candidate(id), goal, work_.prices.reshards, &seconds);
     if (!from) no_layout();
@@ -148,6 +152,23 @@ class Walk {
       at_version = next;
     }
     return at_version;
+  }
+
+  bool is_zero(ValueId id) const {
+    const Node& producer = in_.producer_of(id);
+    return producer.op == Op::fill && std::get<graph::FillOf>(producer.attributes).value == 0;
+  }
+
+  // Zeros as a partial sum: they are filled in that layout, as no collective makes one.
+  ValueId zero_in(ValueId id, const Spec& goal) {
+    for (const ValueId version : versions(id)) {
+      if (spec_of_version(version) == goal) return version;
+    }
+    Node copy = in_.producer_of(id);
+    copy.results = {add_value(value(id).shape, value(id).dtype, goal)};
+    versions(id).push_back(copy.results[0]);
+    out_.nodes.push_back(copy);
+    return copy.results[0];
   }
 
   void place(const Node& node) {
@@ -171,13 +192,14 @@ class Walk {
   void place_constraint(const Node& node) {
     const ValueId operand = node.operands[0];
     const ValueId result = node.results[0];
-    const Spec goal = spec_of(in_, node, work_.request);
+    const Spec& lies = spec_of_version(made_[at(operand)]);
+    const Spec goal = as_partial_as(spec_of(in_, node, work_.request), lies.partial);
     if (is_free(node)) return start(result, version(operand, goal));
     numbers_[at(result)] = numbers_[at(operand)];
     made_[at(result)] = made_[at(operand)];
-    if (spec_of_version(made_[at(operand)]).partial.empty()) {
+    if (lies.partial.empty()) {
       made_[at(result)] = version(operand, goal);
-    } else {
+    } else if (lies != goal) {
       asked_[at(result)] = goal;
     }
   }
@@ -276,7 +298,10 @@ class Walk {
     work_.choices.push_back({node.path, node.op, einsum == nullptr ? "" : einsum->equation, node.phase, answers.best, *answers.runner_up});
   }
 
+  struct Body;
   void place_repeat(const Node& node);
+  Body place_body(const Node& node);
+  Body place_body(const Node& node, const std::vector<Want>& carried_as);
 
   // A region fixes the specs of its operands and results and is copied unchanged.
   void place_region(const Node& node) {
@@ -306,21 +331,26 @@ class Walk {
   graph::Phase phase_ = graph::Phase::forward;  // of the node that is being placed
 };
 
+// The body of a repeat and the specs of the repeat's operands.
+struct Walk::Body {
+  std::vector<Spec> operands;
+  std::shared_ptr<Graph> graph;
+};
+
 // A carried value has the same layout before and after an iteration. A stacked result has the layout that is wanted outside the
 // repeat, or else the one that an iteration makes it in.
-void Walk::place_repeat(const Node& node) {
+Walk::Body Walk::place_body(const Node& node, const std::vector<Want>& carried_as) {
   const auto& of = std::get<graph::RepeatOf>(node.attributes);
   const std::size_t stacked_dims = of.sizes.size();
   const auto carried = static_cast<std::size_t>(of.carried);
   const std::size_t sliced_from = carried + static_cast<std::size_t>(of.shared);
-  const std::vector<Want> carried_as = carried_wants(node, work_.request);
-  Node copy = node;
+  Body made;
   std::vector<Spec> roots;
   std::vector<Want> results;
   std::vector<bool> trained;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     trained.push_back(trained_[at(node.operands[i])]);
-    Spec spec = whole(made(node.operands[i]));
+    Spec spec = whole(this->made(node.operands[i]));
     if (i < carried && carried_as[i]) spec = *carried_as[i];
     if (i < carried) results.emplace_back(spec);
     if (i >= sliced_from) {
@@ -330,21 +360,53 @@ void Walk::place_repeat(const Node& node) {
     } else {
       roots.push_back(spec);
     }
-    copy.operands[i] = version(node.operands[i], spec);
+    made.operands.push_back(std::move(spec));
   }
   for (std::size_t i = carried; i < node.results.size(); ++i) {
     const Want& wanted = wants_[at(node.results[i])];
     results.push_back(wanted ? Want(without_dims(*wanted, of.stacks[i - carried], stacked_dims)) : std::nullopt);
   }
-  auto body = std::make_shared<Graph>(Walk(*of.body, work_).run(roots, results, trained));
+  made.graph = std::make_shared<Graph>(Walk(*of.body, work_).run(roots, results, trained));
+  return made;
+}
+
+// A value can be carried as a partial sum over the axes over which an iteration makes it one. The first attempt supposes all axes that are
+// asked for; over those that it reduces, the next one carries the whole value.
+Walk::Body Walk::place_body(const Node& node) {
+  std::vector<Want> carried_as = carried_wants(node, work_.request);
+  for (std::size_t i = 0; i < carried_as.size(); ++i) {
+    const ValueId first = node.operands[i];
+    if (carried_as[i] && !is_zero(first)) carried_as[i] = as_partial_as(*carried_as[i], made(first).partial);
+  }
+  const std::size_t choices = work_.choices.size();
+  while (true) {
+    Body body = place_body(node, carried_as);
+    bool fits = true;
+    for (std::size_t i = 0; i < carried_as.size(); ++i) {
+      const AxisList& partial = body.graph->value(body.graph->results[i]).spec.partial;
+      if (body.operands[i].partial == partial) continue;
+      carried_as[i] = as_partial_as(*carried_as[i], partial);
+      fits = false;
+    }
+    if (fits) return body;
+    work_.choices.resize(choices);
+  }
+}
+
+void Walk::place_repeat(const Node& node) {
+  const auto& of = std::get<graph::RepeatOf>(node.attributes);
+  const auto carried = static_cast<std::size_t>(of.carried);
+  Body body = place_body(node);
+  Node copy = node;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) copy.operands[i] = version(node.operands[i], body.operands[i]);
   for (std::size_t i = 0; i < node.results.size(); ++i) {
-    Spec spec = body->value(body->results[i]).spec;
-    if (i >= carried) spec = with_dims(spec, of.stacks[i - carried], stacked_dims);
+    Spec spec = body.graph->value(body.graph->results[i]).spec;
+    if (i >= carried) spec = with_dims(spec, of.stacks[i - carried], of.sizes.size());
     copy.results[i] = add_value(value(node.results[i]).shape, value(node.results[i]).dtype, spec);
     start(node.results[i], copy.results[i]);
   }
   auto& made = std::get<graph::RepeatOf>(copy.attributes);
-  made.body = std::move(body);
+  made.body = std::move(body.graph);
   made.saved.clear();
   out_.nodes.push_back(std::move(copy));
 }
@@ -357,6 +419,10 @@ Partitioned partition(const Graph& graph, const std::vector<Spec>& roots, const 
   Partitioned made;
   made.expanded = expand(graph, results, request);
   made.graph = Walk(made.expanded, work).run(roots, results);
+  for (std::size_t i = 0; i < made.graph.results.size(); ++i) {
+    const graph::ValueId id = made.graph.results[i];
+    if (i < results.size() && results[i] && made.graph.value(id).spec != *results[i]) no_layout(made.graph.producer_of(id).path);
+  }
   made.choices = std::move(work.choices);
   return made;
 }

@@ -73,7 +73,19 @@ Spec spec_of(const Graph& graph, const Node& constraint, const PartitionRequest&
   const auto& of = std::get<graph::ConstraintOf>(constraint.attributes);
   Spec spec = sharding::lay(of, request.rules, request.mesh, constraint.path);
   if (of.over_data) spec = sharding::over_data(graph.value(constraint.operands[0]).shape, spec, request.mesh);
+  if (of.unreduced) {
+    for (sharding::AxisIndex axis = 0; axis < request.mesh.axes().size(); ++axis) {
+      if (request.mesh.axis(axis).size() > 1 && !sharding::holds(sharding::distinct_axes(spec), axis)) spec.partial.push_back(axis);
+    }
+  }
   return sharding::without_size_one(spec, request.mesh);
+}
+
+Spec as_partial_as(Spec wanted, const sharding::AxisList& partial) {
+  sharding::AxisList& axes = wanted.partial;
+  const auto is_whole = [&](sharding::AxisIndex axis) { return !sharding::holds(partial, axis); };
+  axes.erase(std::remove_if(axes.begin(), axes.end(), is_whole), axes.end());
+  return wanted;
 }
 
 Spec passed_on(const graph::OpFactors& factors, const Spec& wanted, std::size_t operand) {
@@ -85,6 +97,7 @@ Spec passed_on(const graph::OpFactors& factors, const Spec& wanted, std::size_t 
     if (factor != graph::kWhole && dim != dims.end()) axes = wanted.dims[static_cast<std::size_t>(dim - dims.begin())];
     spec.dims.push_back(std::move(axes));
   }
+  if (factors.linear_together || factors.linear[operand]) spec.partial = wanted.partial;
   return spec;
 }
 

@@ -13,10 +13,11 @@ namespace moesh::sharding {
 struct Constraint {
   Labels labels;
   bool each_dim_alone = false;
-  std::vector<std::string> peeled;
-  std::vector<int> peeled_dims;
+  std::vector<std::string> peeled = {};
+  std::vector<int> peeled_dims = {};
   bool stage_as_data = false;  // for layers outside the pipeline: axis stage shards the batch, before data
   bool over_data = false;      // as moments lie under shard_optimizer_over_data, see sharding/layout.h
+  bool unreduced = false;      // a partial sum stays one over the axes that shard none of its dims
 
   bool is_plain() const { return !each_dim_alone && peeled.empty(); }
 };

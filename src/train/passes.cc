@@ -130,9 +130,19 @@ std::vector<Tensor> run_once(Builder& builder, const Pass& pass, const std::map<
   return made;
 }
 
+// Constrains what a device adds up over the microbatches: a parameter's gradient, or its share of it.
+Tensor laid_for_sum(const Trained& parameter, Tensor gradient, const config::Settings& settings, Reduction reduction) {
+  if (reduction == Reduction::each_pass) return laid_for_update(parameter, gradient, settings);
+  gradient.builder->set_path(parameter.path);
+  graph::ConstraintOf of;
+  of.labels = parameter.labels;
+  of.unreduced = true;
+  return graph::constrain("gradient", gradient, of);
+}
+
 // A loop over the microbatches that carries the sums.
 std::vector<Tensor> run_each(Builder& builder, const Pass& pass, const std::vector<Trained>& parameters,
-                             const std::map<ValueId, Tensor>& roots, const config::Settings& settings) {
+                             const std::map<ValueId, Tensor>& roots, const config::Settings& settings, Reduction reduction) {
   const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
   builder.set_phase(graph::Phase::backward);
   std::vector<Tensor> sums;
@@ -158,7 +168,7 @@ std::vector<Tensor> run_each(Builder& builder, const Pass& pass, const std::vect
       } else if (i < first) {
         made.push_back(graph::add(carried[i], own));
       } else {
-        const auto laid = [&](Tensor gradient) { return laid_for_update(parameters[i - first], gradient, settings); };
+        const auto laid = [&](Tensor gradient) { return laid_for_sum(parameters[i - first], gradient, settings, reduction); };
         made.push_back(laid(graph::add(carried[i], laid(own))));
       }
     }
@@ -172,12 +182,12 @@ std::vector<Tensor> run_each(Builder& builder, const Pass& pass, const std::vect
 }  // namespace
 
 Passes add_passes(Builder& builder, const Graph& model, const std::vector<Trained>& parameters, const config::Settings& settings,
-                  bool keep_logits, const SeeGraph& see) {
+                  bool keep_logits, Reduction reduction, const SeeGraph& see) {
   const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
   const Pass pass = pass_of(model, settings, keep_logits, see);
   const std::map<ValueId, Tensor> roots = add_roots(builder, pass.graph, microbatches);
   const std::vector<Tensor> made =
-      microbatches == 1 ? run_once(builder, pass, roots) : run_each(builder, pass, parameters, roots, settings);
+      microbatches == 1 ? run_once(builder, pass, roots) : run_each(builder, pass, parameters, roots, settings, reduction);
   std::map<std::string, Tensor> by_name;
   Passes passes;
   std::size_t next = 0;

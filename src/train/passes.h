@@ -11,6 +11,10 @@
 
 namespace moesh::train {
 
+// When devices add up the gradients that they have of several microbatches: after each microbatch, or once, after each device has added
+// up its own. What the layout of a parameter shards is reduced in each pass all the same.
+enum class Reduction { each_pass, once };
+
 // The results over all microbatches. Sums are float32; results of each microbatch are stacked, [microbatches, ...]. What the model
 // does not have, or was not asked for, is absent.
 struct Passes {
@@ -27,6 +31,6 @@ struct Passes {
 // Adds the model's inputs and parameters, and the passes. A batch input has all microbatches, [microbatches, rows, length] if there
 // are several. Which values are saved for the backward pass is decided here and written into the graph. `see`: may be empty.
 Passes add_passes(graph::Builder& builder, const graph::Graph& model, const std::vector<Trained>& parameters,
-                  const config::Settings& settings, bool keep_logits, const SeeGraph& see);
+                  const config::Settings& settings, bool keep_logits, Reduction reduction, const SeeGraph& see);
 
 }  // namespace moesh::train

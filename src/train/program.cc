@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "config/support.h"
+#include "forecast/forecast.h"
 #include "graph/rewrite.h"
 #include "graph/slots.h"
 #include "mesh/context_order.h"
@@ -109,17 +110,65 @@ Graph losses_alone(const Graph& model) {
   return graph::without_dead_nodes(std::move(made));
 }
 
+StepProgram program_with(Reduction reduction, const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep,
+                         const SeeGraph& see) {
+  const mesh::Mesh& mesh = where.layout.mesh;
+  StepProgram program{mesh,
+                      trained_parameters(model, settings),
+                      settings.integer("gradient_accumulation_steps"),
+                      static_cast<int>(settings.integer("owners")),
+                      -1,
+                      step_graph(model, settings, keep, mesh.devices(), reduction, see),
+                      {},
+                      {},
+                      reduction};
+  lay_out(program, settings, where, see);
+  return program;
+}
+
+// The share of a device's parameters, by bytes, that other devices hold too, with other rows of the batch: it may add up its own gradient
+// of them.
+double shared_gradients(const sharding::Layout& layout) {
+  const sharding::AxisList batch = sharding::distinct_axes(sharding::without_size_one(layout.input.spec, layout.mesh));
+  double all = 0, shared = 0;
+  for (const sharding::LaidTensor& parameter : layout.parameters) {
+    const auto bytes = static_cast<double>(sharding::bytes_per_device(parameter, layout.mesh));
+    const sharding::AxisList own = sharding::distinct_axes(parameter.spec);
+    const bool is_shared = std::any_of(batch.begin(), batch.end(), [&](sharding::AxisIndex axis) { return !sharding::holds(own, axis); });
+    all += bytes;
+    shared += is_shared ? bytes : 0;
+  }
+  return shared / all;
+}
+
+constexpr double kLeastShared = 0.01;  // where only norms are shared, planning twice gains nothing
+
+// Nothing, if plans are to be compared. Virtual devices share one machine: there is no wire to spare, and their equal gradients exist once.
+std::optional<Reduction> fixed_reduction(const config::Settings& settings, const Where& where) {
+  const std::string& asked = settings.text("reduce_gradients");
+  if (asked == "each_pass" || settings.integer("gradient_accumulation_steps") == 1) return Reduction::each_pass;
+  const double shared = shared_gradients(where.layout);
+  if (asked == "once") return shared > 0 ? Reduction::once : Reduction::each_pass;
+  const bool is_worth_a_look = shared > kLeastShared && !where.target.chip.has_memory_of_host();
+  return is_worth_a_look ? std::nullopt : std::optional(Reduction::each_pass);
+}
+
 }  // namespace
 
 StepProgram step_program(const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep,
                          const SeeGraph& see) {
   config::check_stages(settings);
-  const mesh::Mesh& mesh = where.layout.mesh;
-  mesh::check_balance(settings, mesh);
-  StepProgram program{mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
-                      static_cast<int>(settings.integer("owners")), -1, step_graph(model, settings, keep, mesh.devices(), see), {}, {}};
-  lay_out(program, settings, where, see);
-  return program;
+  mesh::check_balance(settings, where.layout.mesh);
+  const auto with = [&](Reduction reduction, const SeeGraph& seen) {
+    return program_with(reduction, model, settings, where, keep, seen);
+  };
+  if (const auto fixed = fixed_reduction(settings, where)) return with(*fixed, see);
+  StepProgram each_pass = with(Reduction::each_pass, {}), once = with(Reduction::once, {});
+  const auto forecast_of = [&](const StepProgram& program) { return forecast::forecast(program.plan, where.layout, where.target, {}); };
+  const forecast::Forecast often = forecast_of(each_pass), rarely = forecast_of(once);
+  const bool has_room = rarely.fits() || rarely.memory.peak <= often.memory.peak;
+  StepProgram& better = has_room && rarely.seconds < often.seconds ? once : each_pass;
+  return see ? with(better.reduction, see) : std::move(better);
 }
 
 StepProgram evaluation_program(const Subject& subject) {

@@ -29,6 +29,7 @@ struct StepProgram {
   graph::Graph graph;
   plan::Plan plan;  // what is run
   std::vector<partition::Choice> choices;  // made by the partitioner; none on one device
+  Reduction reduction = Reduction::each_pass;
 };
 
 // A model, how it is to run, and where.
@@ -39,7 +40,8 @@ struct Subject {
   Where where;
 };
 
-// Parameters, moments and gradients are laid out as the layout says. `see` is shown the graph after each of graph_passes(); on one
+// Parameters, moments and gradients are laid out as the layout says. With reduce_gradients=auto, gradients are reduced once if that is
+// predicted to be faster on chips, and fits. `see` is shown the graph after each of graph_passes(); on one
 // device expand changes nothing, and partition only takes out constraints.
 StepProgram step_program(const graph::Graph& model, const config::Settings& settings, const Where& where, const Keep& keep = {},
                          const SeeGraph& see = {});

@@ -1,7 +1,6 @@
 #include "train/step.h"
 
 #include "graph/rewrite.h"
-#include "train/passes.h"
 #include "train/update.h"
 
 namespace moesh::train {
@@ -39,11 +38,11 @@ std::vector<Tensor> parameters_of(Builder& builder) {
 }  // namespace
 
 graph::Graph step_graph(const graph::Graph& model, const config::Settings& settings, const Keep& keep, std::int64_t devices,
-                        const SeeGraph& see) {
+                        Reduction reduction, const SeeGraph& see) {
   const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
   const std::vector<Trained> parameters = trained_parameters(model, settings);
   Builder builder;
-  const Passes passes = add_passes(builder, model, parameters, settings, keep.logits, see);
+  const Passes passes = add_passes(builder, model, parameters, settings, keep.logits, reduction, see);
   builder.set_path("metrics");
   builder.set_phase(graph::Phase::update);
   const Losses losses = losses_of(passes, microbatches);

@@ -11,6 +11,7 @@
 #include "config/settings.h"
 #include "graph/graph.h"
 #include "train/graph_passes.h"
+#include "train/passes.h"
 #include "train/trained.h"
 
 namespace moesh::train {
@@ -36,7 +37,7 @@ struct Keep {
 
 // `devices`: how many devices can share the work of the update. `see`: may be empty.
 graph::Graph step_graph(const graph::Graph& model, const config::Settings& settings, const Keep& keep = {},
-                        std::int64_t devices = 1, const SeeGraph& see = {});
+                        std::int64_t devices = 1, Reduction reduction = Reduction::each_pass, const SeeGraph& see = {});
 
 // The learning rate of a step, counted from 0.
 double learning_rate(const config::Settings& settings, std::int64_t step);

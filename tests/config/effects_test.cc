@@ -281,6 +281,7 @@ const std::vector<Effect> kEffects{
     {"per_device_batch_size=3", kLlama},
     {"max_target_length=8", kLlama},
     {"gradient_accumulation_steps=2", kLlama},
+    {"reduce_gradients=once", kDevices + "ici_data_parallelism=4 ici_fsdp_parallelism=1 gradient_accumulation_steps=2 "},
     {"z_loss_multiplier=0.1", kLlama},
     {"init_weights_seed=1", kLlama},
     {"profiler=xplane", kLlama},

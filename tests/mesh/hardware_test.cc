@@ -132,7 +132,8 @@ class TemporaryFile {
 };
 
 TEST(Catalogue, HasTheKindsThatTheDesignNames) {
-  EXPECT_EQ(join(hardware_names(), " "), "a100 a100-40gb a800 b200 b300 cpu gb200 gb300 h100 h200 h800 mi300x mi325x mi355x tpu7x v4 v5e v5p v6e");
+  EXPECT_EQ(join(hardware_names(), " "),
+            "a100 a100-40gb a800 b200 b300 cpu gb200 gb300 h100 h20 h200 h800 l40s mi300x mi325x mi355x rtx4090 rtx5090 tpu7x v4 v5e v5p v6e");
 }
 
 TEST(Catalogue, GivesEveryKindItsSourceItsRatesAndAWayOutOfTheSlice) {
@@ -272,7 +273,9 @@ TEST(FindTopology, SaysThatAFileIsMissing) {
 }
 
 TEST(FindTopology, NamesTheNearestKinds) {
-  const std::string kinds = "a100, a100-40gb, a800, b200, b300, cpu, gb200, gb300, h100, h200, h800, mi300x, mi325x, mi355x, tpu7x, v4, v5e, v5p, v6e";
+  const std::string kinds =
+      "a100, a100-40gb, a800, b200, b300, cpu, gb200, gb300, h100, h20, h200, h800, l40s, mi300x, mi325x, mi355x, rtx4090, rtx5090, "
+      "tpu7x, v4, v5e, v5p, v6e";
   EXPECT_EQ(name_refusal("V5P-128"), "compile_topology: hardware 'V5P-128' is unknown, KIND-SIZE with one of " + kinds +
                                          " or PATH.yml:SIZE was expected\n  fix: did you mean v5p-128?");
   EXPECT_EQ(name_refusal("mi300-16"), "compile_topology: hardware 'mi300-16' is unknown, KIND-SIZE with one of " + kinds +

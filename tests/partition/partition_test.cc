@@ -111,7 +111,8 @@ class RandomGraph {
       case 3: return product(x, any());
       case 4: return sum(x);
       case 5: {
-        ConstraintOf of{labels(x.letters), false, {}, {}, false};
+        ConstraintOf of{labels(x.letters)};
+        of.unreduced = draw_.below(2) == 0;
         values_.push_back({graph::constrain("c", x.tensor, of), x.letters});
         return;
       }

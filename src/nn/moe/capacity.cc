@@ -42,7 +42,7 @@ Tensor constrain_slots(const Context& context, const std::string& name, Tensor x
 
 // If the experts are sharded, the weight is constrained in the compute type, so that its other dims are gathered in that type.
 Tensor constrain_kernel(const Context& context, const std::string& name, Tensor weight, Labels labels) {
-  return context.expert_shards > 1 ? constrain(name, weight, std::move(labels)) : weight;
+  return context.expert_shards > 1 ? constrain(name, weight, of_weight({std::move(labels)})) : weight;
 }
 
 struct Projection {

@@ -23,6 +23,11 @@ MoeResult result_of(Builder& builder, const Context& context, Tensor out, const 
   return {out, balance_loss(builder, context, scores, routed), graph::concat({expert_load(builder, context, routed), lost}, 0)};
 }
 
+graph::ConstraintOf of_weight(graph::ConstraintOf of) {
+  of.unreduced = true;
+  return of;
+}
+
 Scores constrain_scores(const Context&, Scores scores, const Labels& labels) {
   const bool one_value = scores.choosing.id == scores.weighing.id;
   scores.choosing = constrain("gate_logits", scores.choosing, labels);

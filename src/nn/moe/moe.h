@@ -28,6 +28,9 @@ MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x, Scores 
 // The result of a strategy, given its output; `dropped` is a scalar, absent if nothing can be dropped.
 MoeResult result_of(Builder& builder, const Context& context, Tensor out, const Scores& scores, const Routed& routed, Tensor dropped);
 
+// The constraint of a weight: its gradient may stay a partial sum over the axes that shard none of its dims, see train/passes.h.
+graph::ConstraintOf of_weight(graph::ConstraintOf of);
+
 // Constrains the scores, only once if both are the same value.
 Scores constrain_scores(const Context& context, Scores scores, const Labels& labels);
 

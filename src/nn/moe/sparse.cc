@@ -72,8 +72,8 @@ void give_each_axis_to_tokens_or_width(const Context& context, Entrance& entranc
 // Weights enter whole except for the expert axis and tensor parallelism: dims that fsdp shards are gathered beforehand.
 Entrance entrance_of(const Context& context, const Labels& token_labels, Tensor x_BSM, const Experts& e) {
   Entrance entrance{peeled(token_labels, {}),
-                    peeled({labels::exp, labels::none, labels::mlp_no_fsdp}, {"fsdp"}),
-                    peeled({labels::exp, labels::mlp_no_fsdp, labels::none}, {"fsdp"}),
+                    of_weight(peeled({labels::exp, labels::none, labels::mlp_no_fsdp}, {"fsdp"})),
+                    of_weight(peeled({labels::exp, labels::mlp_no_fsdp, labels::none}, {"fsdp"})),
                     {},
                     {}};
   give_each_axis_to_tokens_or_width(context, entrance, x_BSM, e);
@@ -89,7 +89,7 @@ ExpertAxes add_weights(const Context& context, const Entrance& entrance, std::ve
   if (!e.wo_bias) return axes;
   // Whatever the rules say about biases, here they are laid out like the values that they are added to.
   const auto bias = [&](const char* name, Tensor tensor, const char* label, const AxisList& width) {
-    operands.push_back({constrain(name, tensor, {labels::exp, label}), Spec{{axes.experts, width}, {}}});
+    operands.push_back({constrain(name, tensor, of_weight({{labels::exp, label}})), Spec{{axes.experts, width}, {}}});
   };
   bias("w0_bias", e.wi_0_bias, labels::activation_mlp, axes.width);
   bias("w1_bias", e.wi_1_bias, labels::activation_mlp, axes.width);
