@@ -26,7 +26,8 @@ int nodes_of(const graph::Graph& graph) {
 }
 
 forecast::Materialised materialised_of(const config::Settings& settings) {
-  return {settings.integer("num_vocab_tiling"), settings.text("attention") == "dot_product", settings.boolean("use_iota_embed")};
+  return {settings.integer("gradient_accumulation_steps"), settings.integer("num_vocab_tiling"),
+          settings.text("attention") == "dot_product", settings.boolean("use_iota_embed")};
 }
 
 }  // namespace

@@ -144,6 +144,7 @@ std::string unheld_words(const Unheld& unheld) {
   if (unheld.logits > 0) words.push_back(human_bytes(unheld.logits) + " of logits");
   if (unheld.scores > 0) words.push_back(human_bytes(unheld.scores) + " of attention scores");
   if (unheld.one_hot > 0) words.push_back(human_bytes(unheld.one_hot) + " of one-hot rows");
+  if (unheld.gradients > 0) words.push_back(human_bytes(unheld.gradients) + " of a pass's gradients");
   return join(words, " and ");
 }
 
@@ -155,12 +156,12 @@ std::string xla_words(const Forecast& f) {
   const Unheld& u = f.unheld;
   if (f.fits_narrowly()) {
     const std::int64_t peak = peak_of_xla(f.memory.peak, u);
-    const std::string why = peak > peak_of_xla(f.memory.peak, {}) ? fmt::format("it holds {}, which is computed in pieces here", besides)
+    const std::string why = peak > peak_of_xla(f.memory.peak, {}) ? fmt::format("it holds {} besides", besides)
                                                                   : fmt::format("{} times what is planned, on the median", kTakenByXla);
     return fmt::format(" XLA's step would take about {}: {}.", human_bytes(peak), why);
   }
-  if ((u.logits + u.scores + u.one_hot) * kSmallShare < f.usable_memory) return "";
-  return fmt::format(" A program that does not compute them in pieces holds {} besides.", besides);
+  if ((u.logits + u.scores + u.one_hot + u.gradients) * kSmallShare < f.usable_memory) return "";
+  return fmt::format(" XLA's step would hold {} besides.", besides);
 }
 
 std::string fit_words(const Forecast& f) {

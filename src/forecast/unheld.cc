@@ -34,12 +34,26 @@ Unheld missing_at(const plan::Plan& plan, const plan::Instruction& instruction, 
   return missing;
 }
 
+// The most that lives while the backward pass runs.
+std::int64_t most_of_backward(const std::vector<plan::Instruction>& instructions, const std::vector<Components>& course) {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < instructions.size(); ++i) {
+    if (instructions[i].phase == graph::Phase::backward) most = std::max(most, total(course[i]));
+  }
+  return most;
+}
+
 }  // namespace
 
 Unheld unheld_of(const Resident& resident, const sharding::Layout& layout, const Materialised& there) {
   const std::vector<plan::Instruction>& instructions = resident.plan.instructions;
   Unheld all;
   std::vector<Components> course;
+  if (there.passes > 1) {
+    course = memory_course(resident, layout);
+    for (const sharding::LaidTensor& parameter : layout.parameters) all.gradients += sharding::bytes_per_device(parameter, layout.mesh);
+    all.moments.push_back({most_of_backward(instructions, course), all.gradients});
+  }
   for (std::size_t i = 0; i < instructions.size(); ++i) {
     const Unheld here = missing_at(resident.plan, instructions[i], layout.input.spec, there);
     const std::int64_t missing = here.logits + here.scores + here.one_hot;

@@ -9,8 +9,9 @@
 
 namespace moesh::forecast {
 
-// Which values a step of MaxText holds as a whole. Plans compute them in pieces that stay in caches.
+// Which values a step of MaxText holds as a whole. Plans compute them in pieces that stay in caches, or add them up in place.
 struct Materialised {
+  std::int64_t passes = 1;       // gradient_accumulation_steps: with several it holds the gradients of one besides their sums
   std::int64_t vocab_parts = 1;  // the parts in which it holds logits one after the other: num_vocab_tiling
   bool scores = false;           // attention=dot_product
   bool one_hot = false;          // use_iota_embed
@@ -21,6 +22,7 @@ struct Unheld {
   std::int64_t logits = 0;   // in float32, once
   std::int64_t scores = 0;   // of one layer's attention, in float32
   std::int64_t one_hot = 0;  // rows of zeros and a one that look embeddings up
+  std::int64_t gradients = 0;  // of a pass
 
   // An instruction that would hold more: what lives at that time in the plan, and what is missing there.
   struct Moment {

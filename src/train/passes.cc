@@ -147,7 +147,11 @@ std::vector<Tensor> run_each(Builder& builder, const Pass& pass, const std::vect
   builder.set_phase(graph::Phase::backward);
   std::vector<Tensor> sums;
   for (std::size_t i = 0; i < pass.summed.size(); ++i) sums.push_back(graph::fill(builder, 0, {}, DType::float32));
-  for (const Trained& parameter : parameters) sums.push_back(graph::fill(builder, 0, parameter.shape, DType::float32));
+  for (const Trained& parameter : parameters) {
+    builder.set_path(parameter.path + "/gradient");
+    sums.push_back(graph::fill(builder, 0, parameter.shape, DType::float32));
+  }
+  builder.set_path("");
   std::vector<std::pair<ValueId, Tensor>> batch, shared;
   for (const auto& [id, root] : roots) {
     (graph::is_input(pass.graph.producer_of(id), Kind::batch) ? batch : shared).emplace_back(id, root);

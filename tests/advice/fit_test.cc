@@ -85,7 +85,7 @@ TEST(FitSlow, OffersWhatThePlannerSaysFitsForEachOfTenLayouts) {
   }
 }
 
-// A request and a change of it that makes it fit on as many devices, with as many tokens a step.
+// A request and a change of it that gives it room on as many devices, with as many tokens a step.
 TEST(Fit, FindsWhatKeepsDevicesAndTokens) {
   for (const auto& [request, keys] : std::vector<std::pair<std::string, Keys>>{
            {"model_name=llama2-70b compile_topology=h100-8 compile_topology_num_slices=4 per_device_batch_size=1 max_target_length=4096",
@@ -97,7 +97,7 @@ TEST(Fit, FindsWhatKeepsDevicesAndTokens) {
     SCOPED_TRACE(request);
     const Offer before = offer_of({}, plan_step(test::words_of(request))),
                 known = offer_of(keys, plan_step(joined(test::words_of(request), keys)));
-    ASSERT_FALSE(before.fits());
+    ASSERT_FALSE(before.fits_well());
     ASSERT_TRUE(known.fits_well());
     const Remedies found = remedies(request);
     ASSERT_FALSE(found.offers.empty());
@@ -226,6 +226,10 @@ TEST(Fit, TellsWhatXlaWouldHold) {
   EXPECT_EQ(flash.unheld.logits, 4LL * 32768 * 128256);
   EXPECT_EQ(forecast("max_target_length=32768 num_vocab_tiling=8").unheld.logits, 4LL * 32768 * 128256 / 8);
   EXPECT_EQ(forecast("max_target_length=32768 gradient_accumulation_steps=2").unheld.logits, 4LL * 32768 * 128256) << "a pass at a time";
+  EXPECT_EQ(forecast("max_target_length=2048").unheld.gradients, 0);
+  const forecast::Forecast passes = forecast("max_target_length=2048 gradient_accumulation_steps=2");
+  EXPECT_GT(passes.unheld.gradients, passes.memory.components[static_cast<std::size_t>(forecast::Component::parameters)] * 99 / 100);
+  EXPECT_GT(forecast::peak_of_xla(passes.memory.peak, passes.unheld), passes.memory.peak + passes.unheld.gradients);
   EXPECT_EQ(forecast("max_target_length=2048 use_iota_embed=true").unheld.one_hot, 2LL * 2048 * 128256);
   EXPECT_EQ(forecast("max_target_length=2048 ici_tensor_parallelism=4").unheld.logits, 0)
       << "held by the plan too, where words are sharded";

@@ -1,0 +1,135 @@
+#include "partition/early_sums.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "base/place.h"
+#include "graph/rewrite.h"
+
+namespace moesh::partition {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::RepeatOf;
+using graph::Value;
+using graph::ValueId;
+
+// A sum, and which of its operands is made last.
+struct Sum {
+  NodeId node = -1;
+  ValueId term = -1, other = -1;
+};
+
+class Moving {
+ public:
+  explicit Moving(Graph graph) : graph_(std::move(graph)), users_(graph::users_of(graph_)), anchors_(graph_.nodes.size()) {
+    std::iota(anchors_.begin(), anchors_.end(), 0);
+  }
+
+  Graph run() {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (const std::optional<Sum> sum = sum_at(static_cast<NodeId>(i))) move(*sum);
+    }
+    put_in_order();
+    for (Node& node : graph_.nodes) {
+      if (auto* repeat = std::get_if<RepeatOf>(&node.attributes)) graph::replace_body(*repeat, with_early_sums(*repeat->body));
+    }
+    return graph::without_dead_nodes(std::move(graph_));
+  }
+
+ private:
+  std::optional<Sum> sum_at(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const auto* of = std::get_if<graph::BinaryOf>(&node.attributes);
+    if (of == nullptr || of->function != graph::Binary::add || node.operands[0] == node.operands[1]) return std::nullopt;
+    const bool is_first_last = graph_.value(node.operands[0]).producer > graph_.value(node.operands[1]).producer;
+    const Sum sum{id, node.operands[is_first_last ? 0 : 1], node.operands[is_first_last ? 1 : 0]};
+    const Value& made = graph_.value(node.results[0]);
+    for (const ValueId operand : node.operands) {
+      if (users_[at(operand)].size() != 1 || !graph::is_alike(graph_.value(operand), made)) return std::nullopt;
+    }
+    const bool is_apart = graph_.value(sum.other).producer < graph_.value(sum.term).producer;
+    return is_apart && graph::is_root(graph_.producer_of(sum.other)) ? std::optional(sum) : std::nullopt;
+  }
+
+  void move(const Sum& sum) {
+    const NodeId maker = graph_.value(sum.term).producer;
+    if (takes_in(maker, sum)) return take_in(maker, sum);
+    if (!is_collective(maker)) anchors_[at(sum.node)] = anchors_[at(maker)];
+  }
+
+  // Whether the node, or what it casts, is a collective. A sum right behind one would wait for it, and the kernels behind the sum too.
+  bool is_collective(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return node.op == graph::Op::reshard || (node.op == graph::Op::cast && is_collective(graph_.value(node.operands[0]).producer));
+  }
+
+  // The place of the stack among the loop's stacked results.
+  static std::size_t place_of(const Node& loop, ValueId stack) {
+    return static_cast<std::size_t>(std::find(loop.results.begin(), loop.results.end(), stack) - loop.results.begin());
+  }
+
+  bool takes_in(NodeId maker, const Sum& sum) const {
+    const Node& loop = graph_.node(maker);
+    const auto* of = std::get_if<RepeatOf>(&loop.attributes);
+    if (of == nullptr || of->is_block()) return false;
+    const std::size_t place = place_of(loop, sum.term), carried = static_cast<std::size_t>(of->carried);
+    return place >= carried && of->stacks[place - carried] == 0;
+  }
+
+  void take_in(NodeId maker, const Sum& sum) {
+    Node& loop = graph_.nodes[at(maker)];
+    Node& node = graph_.nodes[at(sum.node)];
+    auto& of = std::get<RepeatOf>(loop.attributes);
+    const std::size_t place = place_of(loop, sum.term);
+    graph::replace_body(of, with_sum(*of.body, place, node));
+    of.slices.push_back(0);
+    loop.operands.push_back(sum.other);
+    loop.results[place] = node.results[0];
+    users_[at(sum.other)] = {maker};
+    graph_.values[at(node.results[0])].producer = maker;
+    node = {};
+  }
+
+  // The body with its result added to one more input.
+  static Graph with_sum(Graph body, std::size_t result, const Node& sum) {
+    const ValueId term = body.results[result], slice = static_cast<ValueId>(body.values.size()), made = slice + 1;
+    const Value like = body.value(term);
+    body.values.insert(body.values.end(), 2, like);
+    const auto is_node = [](const Node& node) { return !graph::is_root(node); };
+    const auto first = std::find_if(body.nodes.begin(), body.nodes.end(), is_node);
+    const graph::InputOf input{.labels = Labels(like.shape.size())};
+    body.nodes.insert(first, {graph::Op::input, sum.path, "", {}, {slice}, input, sum.phase});
+    body.nodes.push_back({graph::Op::binary, sum.path, "", {slice, term}, {made}, sum.attributes, sum.phase});
+    body.results[result] = made;
+    graph::find_producers(body);
+    return body;
+  }
+
+  // Nodes that were moved stand behind those that they were moved to, in the order that they had.
+  void put_in_order() {
+    std::vector<std::size_t> order(graph_.nodes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return anchors_[a] < anchors_[b]; });
+    std::vector<Node> nodes;
+    for (const std::size_t i : order) {
+      if (!graph_.nodes[i].results.empty()) nodes.push_back(std::move(graph_.nodes[i]));
+    }
+    graph_.nodes = std::move(nodes);
+    graph::find_producers(graph_);
+  }
+
+  Graph graph_;
+  std::vector<std::vector<NodeId>> users_;
+  std::vector<NodeId> anchors_;  // by node: the node behind which it is to stand, or itself
+};
+
+}  // namespace
+
+Graph with_early_sums(Graph graph) { return Moving(std::move(graph)).run(); }
+
+}  // namespace moesh::partition
