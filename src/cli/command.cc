@@ -157,8 +157,9 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
   end_rest();
 }
 
-void Arguments::translate(config::Keys request, config::Request::With with) {
-  request_ = std::move(request);
+void Arguments::translate(config::Keys translated, config::Request::With with) {
+  translated_ = std::move(translated);
+  request_ = config::joined(translated_, request_);
   with_ = std::move(with);
 }
 

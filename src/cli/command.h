@@ -30,10 +30,11 @@ class Arguments {
   std::optional<std::string> value(std::string_view option) const;
   std::vector<std::string> values(std::string_view option) const;
   const std::vector<std::string>& request() const { return request_; }  // FILE.yml and key=value
+  const std::vector<std::string>& translated() const { return translated_; }  // the part of it that is another program's
   const std::vector<std::string>& words() const { return words_; }      // words that are neither
   const std::vector<std::string>& all_words() const { return all_words_; }  // both in order, for commands that take any text
-  // Replaces the request by what another program's is translated to; `with` translates it with keys added.
-  void translate(config::Keys request, config::Request::With with);
+  // Puts what another program's request is translated to before the request; `with` translates it with keys added.
+  void translate(config::Keys translated, config::Request::With with);
   // The request with these keys, and how it changes.
   config::Request changeable(const config::Keys& more = {}) const;
 
@@ -44,6 +45,7 @@ class Arguments {
   };
   std::vector<Given> given_;
   config::Keys request_;
+  config::Keys translated_;
   config::Request::With with_;
   std::vector<std::string> words_;
   std::vector<std::string> all_words_;

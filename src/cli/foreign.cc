@@ -81,7 +81,7 @@ Arguments with_foreign_request(const Command& command, Arguments arguments) {
     const config::Keys own = config::joined(given.request(), more);
     return config::joined(imported(given, own).keys, own);
   };
-  arguments.translate(with({}), with);
+  arguments.translate(made.keys, with);
   return arguments;
 }
 

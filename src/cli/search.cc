@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/machine_cores.h"
 #include "base/rounding.h"
 #include "base/terminal.h"
@@ -31,6 +32,8 @@ constexpr Option kSearchOptions[] = {
     kThreads,
     {"--html", "FILE", "one page to look at, offline: what was found, and the fastest beside yours or beside the one that takes the least"},
     {"--json", "", "all that is on the front, as JSON"},
+    kFrom,
+    kHuggingFace,
 };
 
 constexpr std::string_view kSearchExamples[] = {
@@ -38,6 +41,7 @@ constexpr std::string_view kSearchExamples[] = {
     "search model_name=llama2-7b compile_topology=v5e-64 --devices 4..64 --most 200 --html best.html",
     "search model_name=mixtral-8x7b compile_topology=v6e-64 per_device_batch_size=4 --most 200 --against ici_fsdp_parallelism=64 "
     "remat_policy=full",
+    "search --from torchtitan \"--config llama3_8b\" compile_topology=h100-8",
 };
 
 const std::string kMachine = "compile_topology=";
@@ -125,8 +129,36 @@ std::string write_search_page(const std::string& path, const search::Told& told,
   return write_page(path, search::front_of(told, title), plans);
 }
 
+struct Asked {
+  std::vector<std::string> request;
+  config::Keys yours;  // a layout to compare with the best
+};
+
+// Of another program's request the model and the rows of a step stay, and its own layout is compared with what is found.
+Asked asked_of(const Arguments& arguments) {
+  const std::vector<std::string>& request = request_alone(arguments, "`moesh search --help` shows examples");
+  const config::Keys against = arguments.values("--against");
+  if (!arguments.has(kFrom.name)) return {search::filled(request), against};
+  const search::Job job = search::taken_apart(arguments.translated());
+  const config::Keys own(request.begin() + std::ssize(arguments.translated()), request.end());
+  return {search::filled(config::joined(job.open, own)), arguments.has("--against") ? against : job.layout};
+}
+
+// The user's layout. That of another program may be one that is not planned; the search goes on without it.
+std::optional<search::Found> yours_of(const Arguments& arguments, const Asked& asked) {
+  if (asked.yours.empty()) return std::nullopt;
+  try {
+    return search::found_of(asked.yours, advice::plan_step(config::joined(asked.request, asked.yours)));
+  } catch (const Error& error) {
+    if (arguments.has("--against")) throw;
+    log_notice(fmt::format("the job's own layout is not compared: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
 int run_search(const Arguments& arguments) {
-  const std::vector<std::string> request = search::filled(request_alone(arguments, "`moesh search --help` shows examples"));
+  const Asked asked = asked_of(arguments);
+  const std::vector<std::string>& request = asked.request;
   const Wanted wanted = wanted_of(arguments);
   search::Effort effort{.objective = wanted.objective};
   effort.most_plans = count_of(arguments, "--most", kMostPlans, "--most 10000").value_or(effort.most_plans);
@@ -134,11 +166,7 @@ int run_search(const Arguments& arguments) {
   const session::Session session = session::open(request, session::Evenness::reported);
   if (session.loaded.settings.text("compile_topology").empty())
     refuse("a search needs a machine", "the command line", "compile_topology=KIND-SIZE; `moesh help hardware` lists the kinds");
-  search::Told told{wanted.objective, {}, {}, effort.threads};
-  if (arguments.has("--against")) {
-    const config::Keys keys = arguments.values("--against");
-    told.against = search::found_of(keys, advice::plan_step(config::joined(request, keys)));
-  }
+  search::Told told{wanted.objective, {}, yours_of(arguments, asked), effort.threads};
   for (const std::string& machine : machines_of(session, wanted)) {
     told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort));
     if (!told.machines.back().outcome.front.empty()) break;
@@ -160,12 +188,13 @@ int run_search(const Arguments& arguments) {
 
 const Command kSearch{
     "search",
-    "[FILE.yml] key=value ... [--objective time|memory|devices] [--devices N..M] [--against KEY=VALUE...] [--most N] [--html FILE] "
-    "[--threads N] [--json]",
+    "[FILE.yml] key=value ... [--from PROGRAM TEXT] [--objective time|memory|devices] [--devices N..M] [--against KEY=VALUE...] "
+    "[--most N] [--html FILE] [--threads N] [--json]",
     "the best layouts for a model, a machine and a batch",
     "Plans training steps with what the request leaves open: rule sets, sizes of axes, ways to the experts, remat policies, and in how\n"
     "many passes the batch is taken; without per_device_batch_size also how large it is. What the request gives stays. The table holds\n"
     "those of which none is better in both time and memory, from the fastest to the one that takes the least, with the command of each.\n"
+    "Of another program's request (--from) the model and the rows of a step stay, and its own layout is compared with the best.\n"
     "Times are predicted as by `moesh compile`. Exit code 1 when nothing fits; then the nearest is told.",
     kSearchOptions,
     kSearchExamples,

@@ -28,7 +28,8 @@ std::string limit_words(const Found& found) {
 }
 
 bool is_of_the_layout(const std::string& key) {
-  return key.starts_with("ici_") || key.starts_with("dcn_") || key.starts_with("custom_mesh_and_rule=");
+  static constexpr std::string_view kBegins[] = {"ici_", "dcn_", "custom_mesh_and_rule=", "mesh_axes=", "logical_axis_rules="};
+  return std::any_of(std::begin(kBegins), std::end(kBegins), [&](std::string_view begin) { return key.starts_with(begin); });
 }
 
 // "fsdp=8 x expert=8, default rules; remat_policy=minimal"

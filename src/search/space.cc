@@ -172,6 +172,32 @@ std::vector<std::string> filled(std::vector<std::string> request) {
   return !is_given && !opened(request) && opened(with_data) ? with_data : request;
 }
 
+namespace {
+
+// Whether a search chooses the key if the request leaves it open, or lays out stages, which it never does.
+bool is_chosen(std::string_view key) {
+  static constexpr std::string_view kChosen[] = {
+      "custom_mesh_and_rule", "mesh_axes", "logical_axis_rules", "remat_policy", "shard_optimizer_over_data", "use_ring_of_experts",
+      "use_ragged_sort", "moe_dispatch_no_expert_sharding", "gradient_accumulation_steps", "per_device_batch_size",
+      "pipeline_parallel_layers", "num_pipeline_microbatches", "num_layers_per_pipeline_stage"};
+  const bool sizes_axis = (key.starts_with("ici_") || key.starts_with("dcn_")) && key.ends_with("_parallelism");
+  return sizes_axis || std::find(std::begin(kChosen), std::end(kChosen), key) != std::end(kChosen);
+}
+
+}  // namespace
+
+Job taken_apart(const Keys& translated) {
+  Job job;
+  double rows = 1;
+  for (const std::string& word : translated) {
+    const std::string key = word.substr(0, word.find('='));
+    (is_chosen(key) ? job.layout : job.open).push_back(word);
+    if (key == "per_device_batch_size" || key == "gradient_accumulation_steps") rows *= std::stod(word.substr(key.size() + 1));
+  }
+  job.open.push_back(fmt::format("per_device_batch_size={}", rows));
+  return job;
+}
+
 Space space_of(const std::vector<std::string>& request) { return SpaceOf(request).made(); }
 
 std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector<std::string>& request) {

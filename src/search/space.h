@@ -32,6 +32,13 @@ struct Space {
 // The request, with the data axis taking the devices of the machine that the axis sizes given leave over, if there are any.
 std::vector<std::string> filled(std::vector<std::string> request);
 
+// A request of another program, taken apart.
+struct Job {
+  Keys open;    // the model and the rows of a step
+  Keys layout;  // what a search chooses: rules, axis sizes, passes, what is saved for the backward pass, and so on
+};
+Job taken_apart(const Keys& translated);
+
 // The space of a request. Settings that the request gives stay fixed: rules, axis sizes, remat policy, batch, way to the experts.
 Space space_of(const std::vector<std::string>& request);
 

@@ -119,6 +119,49 @@ TEST(Search, TellsTheNearestWhereNothingFits) {
   EXPECT_THAT(step.out, AllOf(HasSubstr("nothing fits; the nearest takes "), HasSubstr(" too much: fsdp=8, pure-fsdp rules; ")));
 }
 
+// The model and the rows of a step are those of the other program's command; its layout is compared with what is found.
+TEST(Search, SearchesForAnotherProgramsJob) {
+  const std::string job =
+      "--num-layers 4 --hidden-size 1024 --ffn-hidden-size 4096 --num-attention-heads 16 --swiglu --untie-embeddings-and-output-weights "
+      "--normalization RMSNorm --seq-length 1024 --max-position-embeddings 1024 --vocab-size 32000 --bf16 --micro-batch-size 1 "
+      "--global-batch-size 64 --tensor-model-parallel-size 4";
+  const auto searched = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"search", "--json", "--from", "megatron", job, "compile_topology=h100-8"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome made = outcome_of(words);
+    EXPECT_EQ(made.code, 0) << made.err;
+    return Json::parse(made.out);
+  };
+  const Json found = searched({"--most", "300"});
+  const Json yours = Json::parse(outcome_of({"compile", "--json", "--from", "megatron", job, "compile_topology=h100-8"}).out);
+  EXPECT_EQ(found["against"]["seconds_per_step"], yours["seconds_per_step"]);
+  EXPECT_EQ(found["against"]["peak_bytes_per_device"], yours["memory_per_device"]["peak"]);
+  const Json& best = found["machines"].at(0)["front"].at(0);
+  EXPECT_LT(best["seconds_per_step"].get<double>(), yours["seconds_per_step"].get<double>());
+  const auto tokens = [](const Json& step) {
+    const double rate = step["tokens_per_second_per_device"];
+    return rate * step["seconds_per_step"].get<double>();
+  };
+  EXPECT_NEAR(tokens(best), 64 * 1024 / 8.0, 1) << "as many rows a step";
+  EXPECT_NEAR(tokens(yours), 64 * 1024 / 8.0, 1);
+  const Json fixed = searched({"--most", "300", "ici_tensor_parallelism=2", "--against", "remat_policy=full"});
+  EXPECT_EQ(fixed["against"]["keys"], Json::parse(R"(["remat_policy=full"])"));
+  for (const Json& one : fixed["machines"].at(0)["front"]) {
+    EXPECT_THAT(one["command"].get<std::string>(), HasSubstr(" ici_tensor_parallelism=2 "));
+  }
+}
+
+// Stages are laid out but not run, so that there is nothing to compare with.
+TEST(Search, GoesOnWhereTheJobItselfIsNotPlanned) {
+  const Outcome made = outcome_of({"search", "--most", "50", "--from", "megatron",
+                                   "--num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --max-position-embeddings "
+                                   "1024 --vocab-size 32000 --micro-batch-size 1 --global-batch-size 64 --pipeline-model-parallel-size 2",
+                                   "compile_topology=h100-8"});
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.err, HasSubstr("the job's own layout is not compared: "));
+  EXPECT_THAT(made.out, AllOf(HasSubstr("\n 1  ./moesh compile "), Not(HasSubstr("Yours is "))));
+}
+
 TEST(Search, RefusesWhatCannotBe) {
   const auto error = [](const std::string& line) {
     const Outcome made = outcome("search " + line);
