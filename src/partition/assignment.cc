@@ -366,7 +366,7 @@ class Choosing {
     priced.bytes = static_cast<double>(cost::operand_bytes(q_.result_shapes[i], q_.result_dtypes[i], spec, mesh_));
     Spec goal = spec;
     goal.partial.clear();
-    if (q_.wants[i]) goal = as_partial_as(*q_.wants[i], spec.partial);
+    if (q_.wants[i]) goal = with_partial_within(*q_.wants[i], spec.partial);
     priced.seconds = prices_.reshards.fastest(q_.result_shapes[i], q_.result_dtypes[i], spec, goal).seconds;
     return priced;
   }

@@ -80,8 +80,9 @@ class Walk {
       const ValueId id = in_.results[i];
       path_ = in_.producer_of(id).path;
       phase_ = in_.producer_of(id).phase;
+      const AxisList& partial = spec_of_version(made_[at(id)]).partial;
       const bool is_wanted = i < results.size() && results[i];
-      out_.results.push_back(version(id, is_wanted ? as_partial_as(*results[i], spec_of_version(made_[at(id)]).partial) : smallest(id)));
+      out_.results.push_back(version(id, is_wanted ? with_partial_within(*results[i], partial) : smallest(id)));
     }
     out_.result_names = in_.result_names;
     return graph::without_dead_nodes(std::move(out_));
@@ -193,7 +194,7 @@ class Walk {
     const ValueId operand = node.operands[0];
     const ValueId result = node.results[0];
     const Spec& lies = spec_of_version(made_[at(operand)]);
-    const Spec goal = as_partial_as(spec_of(in_, node, work_.request), lies.partial);
+    const Spec goal = with_partial_within(spec_of(in_, node, work_.request), lies.partial);
     if (is_free(node)) return start(result, version(operand, goal));
     numbers_[at(result)] = numbers_[at(operand)];
     made_[at(result)] = made_[at(operand)];
@@ -376,7 +377,7 @@ Walk::Body Walk::place_body(const Node& node) {
   std::vector<Want> carried_as = carried_wants(node, work_.request);
   for (std::size_t i = 0; i < carried_as.size(); ++i) {
     const ValueId first = node.operands[i];
-    if (carried_as[i] && !is_zero(first)) carried_as[i] = as_partial_as(*carried_as[i], made(first).partial);
+    if (carried_as[i] && !is_zero(first)) carried_as[i] = with_partial_within(*carried_as[i], made(first).partial);
   }
   const std::size_t choices = work_.choices.size();
   while (true) {
@@ -385,7 +386,7 @@ Walk::Body Walk::place_body(const Node& node) {
     for (std::size_t i = 0; i < carried_as.size(); ++i) {
       const AxisList& partial = body.graph->value(body.graph->results[i]).spec.partial;
       if (body.operands[i].partial == partial) continue;
-      carried_as[i] = as_partial_as(*carried_as[i], partial);
+      carried_as[i] = with_partial_within(*carried_as[i], partial);
       fits = false;
     }
     if (fits) return body;

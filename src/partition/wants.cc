@@ -74,18 +74,18 @@ Spec spec_of(const Graph& graph, const Node& constraint, const PartitionRequest&
   Spec spec = sharding::lay(of, request.rules, request.mesh, constraint.path);
   if (of.over_data) spec = sharding::over_data(graph.value(constraint.operands[0]).shape, spec, request.mesh);
   if (of.unreduced) {
+    const sharding::AxisList sharded = sharding::distinct_axes(spec);
     for (sharding::AxisIndex axis = 0; axis < request.mesh.axes().size(); ++axis) {
-      if (request.mesh.axis(axis).size() > 1 && !sharding::holds(sharding::distinct_axes(spec), axis)) spec.partial.push_back(axis);
+      if (!sharding::holds(sharded, axis)) spec.partial.push_back(axis);
     }
   }
   return sharding::without_size_one(spec, request.mesh);
 }
 
-Spec as_partial_as(Spec wanted, const sharding::AxisList& partial) {
-  sharding::AxisList& axes = wanted.partial;
-  const auto is_whole = [&](sharding::AxisIndex axis) { return !sharding::holds(partial, axis); };
-  axes.erase(std::remove_if(axes.begin(), axes.end(), is_whole), axes.end());
-  return wanted;
+Spec with_partial_within(Spec spec, const sharding::AxisList& axes) {
+  const auto is_other = [&](sharding::AxisIndex axis) { return !sharding::holds(axes, axis); };
+  spec.partial.erase(std::remove_if(spec.partial.begin(), spec.partial.end(), is_other), spec.partial.end());
+  return spec;
 }
 
 Spec passed_on(const graph::OpFactors& factors, const Spec& wanted, std::size_t operand) {

@@ -27,8 +27,8 @@ inline bool is_free(const graph::Node& node) { return node.phase == graph::Phase
 // stay a partial sum.
 sharding::Spec spec_of(const graph::Graph& graph, const graph::Node& constraint, const PartitionRequest& request);
 
-// The layout as a value can have it that is a partial sum over the axes `partial`.
-sharding::Spec as_partial_as(sharding::Spec wanted, const sharding::AxisList& partial);
+// The spec, partial over no other axes than these.
+sharding::Spec with_partial_within(sharding::Spec spec, const sharding::AxisList& axes);
 
 // The layouts of the values that a repeat carries from one iteration to the next, if the body asks for any.
 std::vector<Want> carried_wants(const graph::Node& repeat, const PartitionRequest& request);
