@@ -57,9 +57,20 @@ class Moving {
   }
 
   void move(const Sum& sum) {
+    const ValueId stack = before_cast(sum.term);
     const NodeId maker = graph_.value(sum.term).producer;
-    if (takes_in(maker, sum)) return take_in(maker, sum);
-    if (!is_collective(maker)) anchors_[at(sum.node)] = anchors_[at(maker)];
+    if (is_stack(stack)) {
+      take_in(stack, sum);
+    } else if (!is_collective(maker)) {
+      anchors_[at(sum.node)] = anchors_[at(maker)];
+    }
+  }
+
+  // The value, or what it is cast from if nothing else reads that.
+  ValueId before_cast(ValueId id) const {
+    const Node& producer = graph_.producer_of(id);
+    const bool is_cast = producer.op == graph::Op::cast && users_[at(producer.operands[0])].size() == 1;
+    return is_cast ? producer.operands[0] : id;
   }
 
   // Whether the node, or what it casts, is a collective. A sum right behind one would wait for it, and the kernels behind the sum too.
@@ -68,44 +79,54 @@ class Moving {
     return node.op == graph::Op::reshard || (node.op == graph::Op::cast && is_collective(graph_.value(node.operands[0]).producer));
   }
 
-  // The place of the stack among the loop's stacked results.
+  // The place of the stack among the loop's results.
   static std::size_t place_of(const Node& loop, ValueId stack) {
     return static_cast<std::size_t>(std::find(loop.results.begin(), loop.results.end(), stack) - loop.results.begin());
   }
 
-  bool takes_in(NodeId maker, const Sum& sum) const {
-    const Node& loop = graph_.node(maker);
+  bool is_stack(ValueId id) const {
+    const Node& loop = graph_.producer_of(id);
     const auto* of = std::get_if<RepeatOf>(&loop.attributes);
     if (of == nullptr || of->is_block()) return false;
-    const std::size_t place = place_of(loop, sum.term), carried = static_cast<std::size_t>(of->carried);
+    const std::size_t place = place_of(loop, id), carried = static_cast<std::size_t>(of->carried);
     return place >= carried && of->stacks[place - carried] == 0;
   }
 
-  void take_in(NodeId maker, const Sum& sum) {
+  // The loop stacks the sums instead, and casts its own slices if the stack was cast.
+  void take_in(ValueId stack, const Sum& sum) {
+    const NodeId maker = graph_.value(stack).producer;
     Node& loop = graph_.nodes[at(maker)];
     Node& node = graph_.nodes[at(sum.node)];
     auto& of = std::get<RepeatOf>(loop.attributes);
-    const std::size_t place = place_of(loop, sum.term);
-    graph::replace_body(of, with_sum(*of.body, place, node));
+    const std::size_t place = place_of(loop, stack);
+    graph::replace_body(of, with_sum(*of.body, place, node, graph_.value(sum.term).dtype));
     of.slices.push_back(0);
     loop.operands.push_back(sum.other);
     loop.results[place] = node.results[0];
     users_[at(sum.other)] = {maker};
     graph_.values[at(node.results[0])].producer = maker;
+    if (stack != sum.term) graph_.nodes[at(graph_.value(sum.term).producer)] = {};
     node = {};
   }
 
-  // The body with its result added to one more input.
-  static Graph with_sum(Graph body, std::size_t result, const Node& sum) {
-    const ValueId term = body.results[result], slice = static_cast<ValueId>(body.values.size()), made = slice + 1;
-    const Value like = body.value(term);
-    body.values.insert(body.values.end(), 2, like);
-    const auto is_node = [](const Node& node) { return !graph::is_root(node); };
-    const auto first = std::find_if(body.nodes.begin(), body.nodes.end(), is_node);
-    const graph::InputOf input{.labels = Labels(like.shape.size())};
-    body.nodes.insert(first, {graph::Op::input, sum.path, "", {}, {slice}, input, sum.phase});
-    body.nodes.push_back({graph::Op::binary, sum.path, "", {slice, term}, {made}, sum.attributes, sum.phase});
-    body.results[result] = made;
+  // The body with its result, in this type, added to one more input.
+  static Graph with_sum(Graph body, std::size_t result, const Node& sum, DType dtype) {
+    Value like = body.value(body.results[result]);
+    const bool is_cast = like.dtype != dtype;
+    like.dtype = dtype;
+    const auto add_value = [&] {
+      body.values.push_back(like);
+      return static_cast<ValueId>(body.values.size() - 1);
+    };
+    const auto first = std::find_if(body.nodes.begin(), body.nodes.end(), [](const Node& node) { return !graph::is_root(node); });
+    const ValueId slice = add_value();
+    body.nodes.insert(first, {graph::Op::input, sum.path, "", {}, {slice}, graph::InputOf{.labels = Labels(like.shape.size())}, sum.phase});
+    const auto add_node = [&](graph::Op op, std::vector<ValueId> operands, graph::Attributes attributes) {
+      body.results[result] = add_value();
+      body.nodes.push_back({op, sum.path, "", std::move(operands), {body.results[result]}, std::move(attributes), sum.phase});
+    };
+    if (is_cast) add_node(graph::Op::cast, {body.results[result]}, {});
+    add_node(graph::Op::binary, {slice, body.results[result]}, sum.attributes);
     graph::find_producers(body);
     return body;
   }
