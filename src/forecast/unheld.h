@@ -19,9 +19,9 @@ struct Materialised {
 
 // Bytes per device.
 struct Unheld {
-  std::int64_t logits = 0;   // in float32, once
-  std::int64_t scores = 0;   // of one layer's attention, in float32
-  std::int64_t one_hot = 0;  // rows of zeros and a one that look embeddings up
+  std::int64_t logits = 0;     // in float32, once
+  std::int64_t scores = 0;     // of one layer's attention, in float32
+  std::int64_t one_hot = 0;    // rows of zeros and a one that look embeddings up
   std::int64_t gradients = 0;  // of a pass
 
   // An instruction that would hold more: what lives at that time in the plan, and what is missing there.

@@ -258,7 +258,7 @@ Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint) {
 }
 
 Tensor constrain(const std::string& name, Tensor x, Labels labels) {
-  return constrain(name, x, ConstraintOf{std::move(labels), false, {}, {}, false});
+  return constrain(name, x, ConstraintOf{std::move(labels)});
 }
 
 namespace {

@@ -116,9 +116,7 @@ void check_unused_sizes(const config::Settings& settings) {
   }
   for (const config::Topic& topic : config::topics()) {
     for (const config::Key& key : topic.keys) {
-      const bool sizes_axis = key.name.ends_with("_parallelism") &&
-                              (key.name.starts_with("ici_") || key.name.starts_with("dcn_"));
-      if (!sizes_axis || known.contains(std::string(key.name)) || settings.integer(key.name) <= 1) continue;
+      if (!sizes_axis(key.name) || known.contains(std::string(key.name)) || settings.integer(key.name) <= 1) continue;
       refuse(fmt::format("{}={}, but the mesh has only the axes {}", key.name, settings.integer(key.name),
                          join(axes, ", ")),
              settings.origin(key.name).where, "choose another rule set, or leave the key out");
@@ -158,6 +156,10 @@ std::int64_t slices_of_this_machine(const config::Settings& settings) {
 }
 
 }  // namespace
+
+bool sizes_axis(std::string_view key) {
+  return (key.starts_with("ici_") || key.starts_with("dcn_")) && key.ends_with("_parallelism");
+}
 
 std::string key_for(Level level, std::string_view axis) {
   const std::string_view word = axis == "stage" ? "pipeline" : axis == "model" ? "tensor" : axis;

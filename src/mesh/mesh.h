@@ -27,6 +27,8 @@ struct Axis {
 
 // The setting that gives an axis its size: ici_pipeline_parallelism for "stage", ici_fsdp_parallelism for "fsdp".
 std::string key_for(Level level, std::string_view axis);
+// Whether a setting of this name sizes an axis, of any mesh.
+bool sizes_axis(std::string_view key);
 
 class Mesh;
 // The settings that change a request for mesh `from` to one for mesh `to`, which has the same axes: "ici_fsdp_parallelism=4".

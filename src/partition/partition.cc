@@ -345,13 +345,13 @@ Walk::Body Walk::place_body(const Node& node, const std::vector<Want>& carried_a
   const std::size_t stacked_dims = of.sizes.size();
   const auto carried = static_cast<std::size_t>(of.carried);
   const std::size_t sliced_from = carried + static_cast<std::size_t>(of.shared);
-  Body made;
+  Body placed;
   std::vector<Spec> roots;
   std::vector<Want> results;
   std::vector<bool> trained;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     trained.push_back(trained_[at(node.operands[i])]);
-    Spec spec = whole(this->made(node.operands[i]));
+    Spec spec = whole(made(node.operands[i]));
     if (i < carried && carried_as[i]) spec = *carried_as[i];
     if (i < carried) results.emplace_back(spec);
     if (i >= sliced_from) {
@@ -361,14 +361,14 @@ Walk::Body Walk::place_body(const Node& node, const std::vector<Want>& carried_a
     } else {
       roots.push_back(spec);
     }
-    made.operands.push_back(std::move(spec));
+    placed.operands.push_back(std::move(spec));
   }
   for (std::size_t i = carried; i < node.results.size(); ++i) {
     const Want& wanted = wants_[at(node.results[i])];
     results.push_back(wanted ? Want(without_dims(*wanted, of.stacks[i - carried], stacked_dims)) : std::nullopt);
   }
-  made.graph = std::make_shared<Graph>(Walk(*of.body, work_).run(roots, results, trained));
-  return made;
+  placed.graph = std::make_shared<Graph>(Walk(*of.body, work_).run(roots, results, trained));
+  return placed;
 }
 
 // A value can be carried as a partial sum over the axes over which an iteration makes it one. The first attempt supposes all axes that are

@@ -83,8 +83,7 @@ Spec spec_of(const Graph& graph, const Node& constraint, const PartitionRequest&
 }
 
 Spec with_partial_within(Spec spec, const sharding::AxisList& axes) {
-  const auto is_other = [&](sharding::AxisIndex axis) { return !sharding::holds(axes, axis); };
-  spec.partial.erase(std::remove_if(spec.partial.begin(), spec.partial.end(), is_other), spec.partial.end());
+  erase_if(spec.partial, [&](sharding::AxisIndex axis) { return !sharding::holds(axes, axis); });
   return spec;
 }
 

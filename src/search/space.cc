@@ -9,6 +9,7 @@
 #include "advice/factorings.h"
 #include "advice/planned.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "session/reopen.h"
 
 namespace moesh::search {
@@ -180,8 +181,7 @@ bool is_chosen(std::string_view key) {
       "custom_mesh_and_rule", "mesh_axes", "logical_axis_rules", "remat_policy", "shard_optimizer_over_data", "use_ring_of_experts",
       "use_ragged_sort", "moe_dispatch_no_expert_sharding", "gradient_accumulation_steps", "per_device_batch_size",
       "pipeline_parallel_layers", "num_pipeline_microbatches", "num_layers_per_pipeline_stage"};
-  const bool sizes_axis = (key.starts_with("ici_") || key.starts_with("dcn_")) && key.ends_with("_parallelism");
-  return sizes_axis || std::find(std::begin(kChosen), std::end(kChosen), key) != std::end(kChosen);
+  return mesh::sizes_axis(key) || std::find(std::begin(kChosen), std::end(kChosen), key) != std::end(kChosen);
 }
 
 }  // namespace
@@ -192,7 +192,7 @@ Job taken_apart(const Keys& translated) {
   for (const std::string& word : translated) {
     const std::string key = word.substr(0, word.find('='));
     (is_chosen(key) ? job.layout : job.open).push_back(word);
-    if (key == "per_device_batch_size" || key == "gradient_accumulation_steps") rows *= std::stod(word.substr(key.size() + 1));
+    if (key == "per_device_batch_size" || key == "gradient_accumulation_steps") rows *= parse_real(word.substr(key.size() + 1)).value_or(1);
   }
   job.open.push_back(fmt::format("per_device_batch_size={}", rows));
   return job;

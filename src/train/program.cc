@@ -86,7 +86,8 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   if (see) see(pass_names::stack, program.graph);
   program.graph = partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph)));
   program.graph = partition::with_updates_fused(partition::with_narrow_gradients(std::move(program.graph)));
-  program.graph = partition::with_sums_fused(partition::with_early_sums(std::move(program.graph)));
+  if (program.microbatches > 1) program.graph = partition::with_early_sums(std::move(program.graph));
+  program.graph = partition::with_sums_fused(std::move(program.graph));
   if (see) see(pass_names::fuse, program.graph);
   const bool is_alone = program.mesh.devices() == 1;  // several devices reduce gradients before they are applied
   if (is_alone && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));

@@ -31,7 +31,7 @@ Tensor slot_mask(Builder& builder, const Context& context, const std::string& na
 // Constrains a value of slots, [E, B, C, ...]. The rules may give the expert axis to both E and B. By the order of the rules B may win it,
 // which leaves E whole, so that every expert's weights have to be gathered; once the axis is peeled off B, it stays with E.
 Tensor constrain_slots(const Context& context, const std::string& name, Tensor x, const char* last, bool peel) {
-  graph::ConstraintOf of{{labels::activation_exp, labels::activation_batch_moe, labels::none, last}, false, {}, {}, false};
+  graph::ConstraintOf of{{labels::activation_exp, labels::activation_batch_moe, labels::none, last}};
   if (peel && context.model.moe.peel_dispatch) {
     of.each_dim_alone = true;
     of.peeled = {"expert"};
