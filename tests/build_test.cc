@@ -34,6 +34,7 @@ std::set<std::string> packages_asked_for() {
       {"UTF8PROC_LIBRARY", "libutf8proc-dev"},
       {"SENTENCEPIECE_LIBRARY", "libsentencepiece-dev"},
       {"HTTPLIB_LIBRARY", "libcpp-httplib-dev"},
+      {"JEMALLOC_LIBRARY", "libjemalloc-dev"},
       {"ZLIB", "zlib1g-dev"}};
   std::set<std::string> packages{"cmake", "g++", "ninja-build"};
   const std::string text = test::read_text(test::source_folder() / "CMakeLists.txt");

@@ -52,7 +52,7 @@ TEST(SearchPublishedSlow, FindsNoneSlower) {
   }
   EXPECT_GE(*speedups.begin(), 0.999);
   const std::string range = fmt::format("predicted to be {:.2f} to {:.2f} times as fast", *speedups.begin(), *speedups.rbegin());
-  EXPECT_THAT(test::read_text(test::source_folder() / "README.md"), testing::HasSubstr(range));
+  EXPECT_THAT(test::read_text(test::source_folder() / "docs/planning.md"), testing::HasSubstr(range));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(Reduction, SendsGradientsOnceForAnyNumberOfPasses) {
   }
 }
 
-// README has these figures.
+// docs/training.md has these figures.
 TEST(Reduction, SavesTimeAndBytes) {
   const std::string request =
       "model_name=mixtral-8x7b compile_topology=h200-8 compile_topology_num_slices=8 ici_fsdp_parallelism=1 ici_expert_parallelism=8 "
