@@ -15,6 +15,7 @@
 #include "config/hugging_face.h"
 #include "config/keys.h"
 #include "decode/verify_tokens.h"
+#include "session/reopen.h"
 #include "session/session.h"
 #include "train/verify.h"
 
@@ -83,9 +84,10 @@ session::Session one_device(const session::Session& session, std::vector<std::st
   }
   request.emplace_back("compile_topology=cpu-1");
   request.emplace_back("compile_topology_num_slices=1");
+  request.emplace_back("owners=1");
   const std::int64_t microbatches = session.loaded.settings.integer("gradient_accumulation_steps");
   request.push_back(fmt::format("per_device_batch_size={}", session.batch.rows_to_train / microbatches));
-  return session::open_to_run(request, config::Run::steps);
+  return session::reopen(request);
 }
 
 train::Subject subject(const session::Session& s) { return {s.graph, s.loaded.settings, s.batch, {s.layout, s.target}}; }

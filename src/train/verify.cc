@@ -110,15 +110,19 @@ Verdict compare_all(const std::string& quantity, double tolerance, const Trainer
   return worst.verdict();
 }
 
-// Of two versions of an updated parameter. Where the recorded gradient is only rounding errors, as of a bias that softmax cancels, Adam
-// makes whole steps of them, and those of two engines have nothing in common: such elements are left out, if gradients were recorded.
-double updated_distance(const ReferenceRun& run, const std::string& path, Values mine, const Values& theirs) {
-  if (run.kept.contains("grad")) {
-    const Values gradient = run.expect.at("grad." + dotted(path)).values();
-    const double noise = 1e-7 * run.curve.front().raw_grad_norm;
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      if (std::abs(gradient[i]) < noise && !std::isnan(mine[i])) mine[i] = theirs[i];
-    }
+// The elements of a gradient that are only rounding errors, as those of a bias that softmax cancels; `whole` is the norm of the gradient of
+// all parameters.
+std::vector<bool> rounding_errors(const Values& gradient, double whole) {
+  std::vector<bool> are(gradient.size());
+  for (std::size_t i = 0; i < gradient.size(); ++i) are[i] = std::abs(gradient[i]) < 1e-7 * whole;
+  return are;
+}
+
+// Of two versions of an updated parameter. Adam makes whole steps of rounding errors, and those of two engines or layouts have nothing in
+// common: such elements are left out.
+double updated_distance(Values mine, const Values& theirs, const std::vector<bool>& left_out) {
+  for (std::size_t i = 0; i < left_out.size(); ++i) {
+    if (left_out[i] && !std::isnan(mine[i])) mine[i] = theirs[i];
   }
   return relative_distance(mine, theirs);
 }
@@ -208,7 +212,9 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
     const std::string kind = fmt::format("step{}", trainer.steps_done());
     if (run.kept.contains(kind)) {
       const Distance distance = [&](const std::string& path, const Values& mine, const Values& theirs) {
-        return updated_distance(run, path, mine, theirs);
+        std::vector<bool> left_out;
+        if (keep.gradients) left_out = rounding_errors(run.expect.at("grad." + dotted(path)).values(), run.curve.front().raw_grad_norm);
+        return updated_distance(mine, theirs, left_out);
       };
       verdicts.push_back(compare_all(fmt::format("parameters after {}", counted(trainer.steps_done(), "step")), tolerances.parameters,
                                      trainer, run.expect, kind + ".", distance,
@@ -219,12 +225,6 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
   verdicts.insert(verdicts.begin(), {loss.verdict(), balance.verdict(), norms.verdict(), sizes.verdict()});
   return findings;
 }
-
-namespace {
-
-double distance(const Array& a, const Array& b) { return relative_distance(values_of(a), values_of(b)); }
-
-}  // namespace
 
 std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, backend::Workers& workers) {
   const Tolerances tolerances = tolerances_of(layout.settings);
@@ -241,6 +241,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   Worst logits("logits", tolerances.logits);
   Worst gradients("gradients", tolerances.gradients), table(kTable, std::max(tolerances.gradients, kRoundedGradient));
   Worst parameters(fmt::format("parameters after {}", counted(steps, "step")), tolerances.parameters);
+  std::vector<std::vector<bool>> left_out;  // by parameter: elements whose first gradient is only rounding errors
   Progress progress("step", steps);
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::string where = fmt::format("step {}", step);
@@ -250,17 +251,21 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
     loss.see(relative(b.metrics.loss, a.metrics.loss), where);
     balance.see(relative(b.metrics.balance_loss, a.metrics.balance_loss), where);
     if (step == 0) {
-      logits.see(distance(made.logits(b), expected.logits(a)), where);
+      logits.see(relative_distance(values_of(made.logits(b)), values_of(expected.logits(a))), where);
       for (std::size_t i = 0; i < made.parameters().size(); ++i) {
         const Trained& of = made.parameters()[i];
         Worst& worst = has_rounded_gradient(of, layout.settings) ? table : gradients;
-        worst.see(distance(made.whole(b.gradients[i]), expected.whole(a.gradients[i])), of.path);
+        const Values gradient = values_of(gradient_of(expected, a, i, expected.pool()));
+        const double whole = a.metrics.raw_grad_norm;
+        worst.see(gradient_distance(values_of(gradient_of(made, b, i, made.pool())), gradient, whole), of.path);
+        left_out.push_back(rounding_errors(gradient, whole));
       }
     }
     progress.advance(step + 1);
   }
-  for (const Trained& trained : made.parameters()) {
-    parameters.see(distance(made.parameter(trained.path), expected.parameter(trained.path)), trained.path);
+  for (std::size_t i = 0; i < made.parameters().size(); ++i) {
+    const std::string& path = made.parameters()[i].path;
+    parameters.see(updated_distance(values_of(made.parameter(path)), values_of(expected.parameter(path)), left_out[i]), path);
   }
   std::vector<Verdict> verdicts{loss.verdict(), balance.verdict(), logits.verdict(), gradients.verdict(), parameters.verdict()};
   if (const Verdict of = table.verdict(); !of.worst.empty()) verdicts.insert(verdicts.end() - 1, of);
