@@ -65,8 +65,8 @@ std::string summary_of(const std::vector<Row>& rows, bool aside) {
   }
   std::sort(errors.begin(), errors.end());
   const auto part = [&](double share) { return errors[static_cast<std::size_t>(std::ceil(share * static_cast<double>(errors.size()))) - 1]; };
-  return fmt::format("{}, {}: half within {:.1f}%, nine of ten within {:.1f}%\n", aside ? "set aside" : "chosen by",
-                     counted(static_cast<std::int64_t>(errors.size()), "row"), 100 * part(0.5), 100 * part(0.9));
+  return fmt::format("{}, {}: half within a factor of {:.2f}, nine of ten within {:.2f}\n", aside ? "set aside" : "chosen by",
+                     counted(static_cast<std::int64_t>(errors.size()), "row"), std::exp(part(0.5)), std::exp(part(0.9)));
 }
 
 void write_plot(const std::vector<Row>& rows, const std::string& path) {

@@ -107,6 +107,8 @@ Diagnosis diagnose(const session::Session& session) {
     find_repeated({session, step}, sets, made.findings);
     find_slow_links({session, step}, made.findings);
     find_waits({session, step}, made.findings);
+    find_many_passes({session, step}, made.findings);
+    find_dense_experts({session, step}, made.findings);
     find_wide_products({session, step}, made.findings);
     if (has_target(session) && !step.forecast.fits()) made.findings.insert(made.findings.begin(), does_not_fit(session, step));
     if (has_target(session) && step.forecast.fits_narrowly()) made.findings.insert(made.findings.begin(), fits_narrowly(step));
@@ -117,6 +119,10 @@ Diagnosis diagnose(const session::Session& session) {
     if (mesh::balanced_shards(settings, session.mesh) > 1) made.findings.back().tries = {{"context_parallel_load_balance=false"}};
   }
   return made;
+}
+
+double tokens_a_step(const forecast::Forecast& forecast, const mesh::Mesh& mesh) {
+  return forecast.tokens_per_second_per_device * forecast.seconds * static_cast<double>(mesh.devices());
 }
 
 using Name = std::pair<std::string, std::string>;  // a finding's check and what it is about
@@ -193,7 +199,9 @@ class Trials {
     fix.seconds = after.forecast->seconds;
     fix.is_narrow = after.forecast->fits_narrowly();
     if (after.mesh.devices() != before_.mesh.devices()) fix.devices = after.mesh.devices();
-    if (before_.forecast) fix.faster = after.forecast->tokens_per_second_per_device / before_.forecast->tokens_per_second_per_device;
+    if (!before_.forecast) return fix;
+    fix.faster = after.forecast->tokens_per_second_per_device / before_.forecast->tokens_per_second_per_device;
+    fix.tokens = tokens_a_step(*after.forecast, after.mesh) / tokens_a_step(*before_.forecast, before_.mesh);
     return fix;
   }
 
@@ -213,11 +221,7 @@ class Trials {
     return (is_smaller && fix.faster >= kHardlySlower) || (gain == Gain::either && is_faster);
   }
 
-  // Whether a step has as many tokens as before, given that the number of devices is the same.
-  bool keeps_batch(const Fix& fix) const {
-    if (!before_.forecast || fix.faster == 0) return true;
-    return std::abs(fix.faster * fix.seconds / before_.forecast->seconds - 1) < 0.01;
-  }
+  static bool keeps_batch(const Fix& fix) { return std::abs(fix.tokens - 1) < 0.01; }
 
   // Speeds that differ by less than a hundredth count as equal, so that the likelier try stays first.
   static double rank_of(const Fix& fix) {
@@ -259,6 +263,7 @@ void add_remedies(const Request& request, const session::Session& session, const
     fix.is_narrow = offer.is_narrow;
     fix.rounds = offer.rounds;
     if (offer.devices != session.mesh.devices()) fix.devices = offer.devices;
+    fix.tokens = static_cast<double>(offer.tokens) / tokens_a_step(forecast, session.mesh);
     finding.fixes.push_back(std::move(fix));
   }
   if (!remedies.fits_here && !forecast.fits()) finding.cost += ". " + nearest_words(remedies);

@@ -35,6 +35,12 @@ void find_slow_links(const StepView& view, std::vector<sharding::Finding>& findi
 // Finds a step whose kernels wait for communication much of the time.
 void find_waits(const StepView& view, std::vector<sharding::Finding>& findings);
 
+// Finds a batch that takes several passes.
+void find_many_passes(const StepView& view, std::vector<sharding::Finding>& findings);
+
+// Finds experts that compute tokens which did not choose them.
+void find_dense_experts(const StepView& view, std::vector<sharding::Finding>& findings);
+
 // Finds products in float32 on chips.
 void find_wide_products(const StepView& view, std::vector<sharding::Finding>& findings);
 

@@ -16,18 +16,22 @@ bool has_target(const session::Session& session) { return !session.loaded.settin
 
 std::string memory_words(const forecast::Memory& memory) {
   const auto of = [&](Component component) { return memory.components[static_cast<std::size_t>(component)]; };
-  const std::array<std::pair<std::string_view, std::int64_t>, 6> parts{{
+  const std::array<std::pair<std::string_view, std::int64_t>, 5> parts{{
       {"state", of(Component::parameters) + of(Component::optimizer_state) + of(Component::other_state)},
       {"gradients", of(Component::gradients)},
       {"saved activations", of(Component::saved_activations)},
       {"weights in use", of(Component::weights_in_use)},
       {"working values and collective buffers", of(Component::working_values)},
-      {"the rest", of(Component::batch) + of(Component::results) + of(Component::tile_padding) + of(Component::gaps)},
   }};
   std::vector<std::string> words;
-  for (const auto& [name, bytes] : parts) {
-    if (bytes * 100 >= memory.peak) words.push_back(fmt::format("{} {}", name, human_bytes(bytes)));
-  }
+  std::int64_t rest = memory.peak;
+  const auto tell = [&](std::string_view name, std::int64_t bytes) {
+    if (bytes * 100 < memory.peak) return;
+    words.push_back(fmt::format("{} {}", name, human_bytes(bytes)));
+    rest -= bytes;
+  };
+  for (const auto& [name, bytes] : parts) tell(name, bytes);
+  tell("the rest", rest);
   return join(words, ", ");
 }
 

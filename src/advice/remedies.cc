@@ -13,6 +13,7 @@
 #include "base/shell.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "config/batch_words.h"
 #include "forecast/report.h"
 
 namespace moesh::advice {
@@ -196,7 +197,7 @@ class Search {
   }
 
   Keys in_passes(std::int64_t parts) const {
-    return {fmt::format("per_device_batch_size={:g}", settings_.real("per_device_batch_size") / static_cast<double>(parts)),
+    return {config::batch_key(settings_.real("per_device_batch_size") / static_cast<double>(parts)),
             fmt::format("gradient_accumulation_steps={}", settings_.integer("gradient_accumulation_steps") * parts)};
   }
 
@@ -398,7 +399,7 @@ std::vector<Keys> fewer_passes(const config::Settings& settings) {
   std::vector<Keys> all;
   for (std::int64_t times = 2; times <= std::min(passes, kMostParts); ++times) {
     if (passes % times != 0) continue;
-    all.push_back({fmt::format("per_device_batch_size={:g}", settings.real("per_device_batch_size") * static_cast<double>(times)),
+    all.push_back({config::batch_key(settings.real("per_device_batch_size") * static_cast<double>(times)),
                    fmt::format("gradient_accumulation_steps={}", passes / times)});
   }
   return all;
@@ -422,7 +423,7 @@ std::string speed_words(const Offer& offer) { return with_commas(static_cast<std
 std::string change_words(const Offer& offer) {
   std::vector<std::string> remarks;
   if (offer.is_narrow) remarks.emplace_back("fits narrowly");
-  if (offer.rounds) remarks.emplace_back("the numbers differ");
+  if (offer.rounds) remarks.emplace_back("the losses differ");
   return shell_line(offer.keys) + (remarks.empty() ? "" : " (" + join(remarks, "; ") + ")");
 }
 

@@ -19,7 +19,7 @@ struct Offer {
   double seconds = 0;  // per step
   double tokens_per_second_per_device = 0;
   bool is_narrow = false;  // fits, but XLA's step would not
-  bool rounds = false;     // keeps weights or moments in another type, so that the numbers differ
+  bool rounds = false;     // keeps weights or moments in another type, so that the losses differ
 
   bool fits() const { return peak <= usable; }
   bool fits_well() const { return fits() && !is_narrow; }

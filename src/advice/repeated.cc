@@ -42,7 +42,7 @@ std::vector<Op> ops_of(const StepView& view) {
   const plan::Plan& plan = view.step.program.plan;
   const cost::Network network(plan.mesh, view.session.target);
   const std::vector<forecast::Timing> timings = forecast::timings_of(plan, network);
-  const std::vector<std::int64_t> runs = forecast::runs_of(plan);
+  const std::vector<std::int64_t> runs = plan::runs_of(plan);
   std::vector<Op> ops;
   for (std::size_t i = 0; i < timings.size(); ++i) {
     const double flops = timings[i].work.flops * static_cast<double>(runs[i]);

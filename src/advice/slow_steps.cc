@@ -31,11 +31,10 @@ void try_moves(const session::Session& session, mesh::AxisIndex from, mesh::Axis
   }
 }
 
-// The same batch in fewer passes, each of which gathers the weights; then other axis sizes, experts first, as weights that tokens are sent
-// to need not be gathered.
+// Other axis sizes, experts first, as weights that tokens are sent to need not be gathered.
 std::vector<Keys> ways_to_wait_less(const session::Session& session) {
   const mesh::Mesh& mesh = session.mesh;
-  std::vector<Keys> tries = fewer_passes(session.loaded.settings);
+  std::vector<Keys> tries;
   for (const std::string_view name : {"expert", "fsdp", "data", "tensor"}) {
     const auto to = mesh.find(name);
     if (!to || (name == "expert" && !session.shape.is_moe())) continue;
@@ -70,6 +69,32 @@ void find_waits(const StepView& view, std::vector<Finding>& findings) {
             most_waited_for(forecast),
             fmt::format("{} of {} a step", forecast::seconds_words(forecast.exposed), forecast::seconds_words(forecast.seconds))};
   f.tries = ways_to_wait_less(view.session);
+  f.gain = sharding::Gain::much_speed;
+  findings.push_back(std::move(f));
+}
+
+void find_many_passes(const StepView& view, std::vector<Finding>& findings) {
+  const config::Settings& settings = view.session.loaded.settings;
+  const std::int64_t passes = settings.integer("gradient_accumulation_steps");
+  if (!has_target(view.session) || !view.step.forecast.is_of_chips || !view.step.forecast.fits() || passes == 1) return;
+  Finding f{Severity::warning, "many-passes", "the passes", fmt::format("a step takes {} passes, and need not", passes),
+            "gradient_accumulation_steps, " + settings.origin("gradient_accumulation_steps").where,
+            "each gathers the weights and reads them, and has few rows for each expert"};
+  f.tries = fewer_passes(settings);
+  f.gain = sharding::Gain::much_speed;
+  findings.push_back(std::move(f));
+}
+
+void find_dense_experts(const StepView& view, std::vector<Finding>& findings) {
+  const config::MoeShape& moe = view.session.shape.moe;
+  const config::Settings& settings = view.session.loaded.settings;
+  const bool is_dense = view.session.shape.is_moe() && moe.strategy == config::MoeStrategy::dense && moe.experts > moe.experts_per_token;
+  if (!has_target(view.session) || !view.step.forecast.is_of_chips || !is_dense) return;
+  Finding f{Severity::warning, "dense-experts", "the experts", "every expert computes every token",
+            "sparse_matmul=false, " + settings.origin("sparse_matmul").where,
+            fmt::format("a token chooses {} of {}, so they do {:.3g} times the work", moe.experts_per_token, counted(moe.experts, "expert"),
+                        static_cast<double>(moe.experts) / static_cast<double>(moe.experts_per_token))};
+  f.tries = {{"sparse_matmul=true"}, {"capacity_factor=1.25"}};
   f.gain = sharding::Gain::much_speed;
   findings.push_back(std::move(f));
 }

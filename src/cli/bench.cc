@@ -54,7 +54,7 @@ struct Measured {
 Measured measure_step(const session::Session& session, int threads, bool by_instruction) {
   const config::Settings& settings = session.loaded.settings;
   backend::Workers workers(threads);
-  const TypicalStep step(session, std::max<std::int64_t>(1, settings.integer("steps")), workers);
+  const TypicalStep step(session, timed_steps(settings), workers);
   const cost::Network network(session.mesh, session.target);
   const std::vector<forecast::Timing> timings = forecast::timings_of(step.plan(), network);
   const std::int64_t length = settings.integer("max_target_length"), tokens = session.batch.rows_to_train * length;

@@ -75,7 +75,7 @@ MeasuredDecode measure_decoding(const session::Session& session, DecodeStage sta
   const std::int64_t rows = session.batch.micro_rows;
   const models::DecodeShape shape = session::decode_shape(settings, stage);
   const std::int64_t slots = shape.cache_slots, new_tokens = shape.new_tokens;
-  const std::int64_t asked = std::max<std::int64_t>(1, settings.integer("steps"));
+  const std::int64_t asked = timed_steps(settings);
   const bool is_prompt = stage == DecodeStage::prompt;
   const std::int64_t timed = is_prompt ? asked : std::clamp<std::int64_t>(slots - kUntimedSteps, 1, asked);
   backend::Workers workers(threads);

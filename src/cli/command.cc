@@ -210,8 +210,16 @@ const std::vector<std::string>& request_alone(const Arguments& arguments, const 
   return arguments.request();
 }
 
+std::int64_t timed_steps(const config::Settings& settings) {
+  const std::int64_t steps = settings.integer("steps");
+  if (steps < 1) refuse(fmt::format("steps={}: how many are to be timed?", steps), settings.origin("steps").where, "steps=3");
+  return steps;
+}
+
 config::Keys skew_of(const Arguments& arguments) {
   const auto skew = arguments.value(kSkew.name);
+  if (skew && skew->starts_with('-'))
+    refuse(fmt::format("--skew {}: a router_skew of 0 or more was expected", *skew), "the command line", "--skew 0.5");
   return skew ? config::Keys{"router_skew=" + *skew} : config::Keys{};
 }
 

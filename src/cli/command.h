@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/request.h"
+#include "config/settings.h"
 
 namespace moesh::cli {
 
@@ -65,6 +66,9 @@ int threads_of(const Arguments& arguments);
 inline constexpr Option kFrom{"--from", "PROGRAM TEXT",
                               "the request of megatron or torchtitan: its command in quotes, flags alone, @FILE with them, or a TOML file"};
 inline constexpr Option kHuggingFace{"--hf", "PATH", "the model of a Hugging Face folder or config.json"};
+
+// The number of steps that a benchmark is asked to time.
+std::int64_t timed_steps(const config::Settings& settings);
 
 // How unevenly routers choose experts; short for the key router_skew.
 inline constexpr Option kSkew{"--skew", "S",

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -87,8 +88,14 @@ std::vector<std::string> strings_of(const Json& json, const std::string& where) 
 
 Asked asked_in(const std::string& line, const Asked& otherwise, const std::string& where) {
   const Json json = parse_json(line, where);
+  const auto prompt = member<std::string>(json, "prompt", where);
+  constexpr std::array<std::string_view, 4> kMembers{"prompt", "max_tokens", "seed", "stop"};
+  for (const auto& [name, value] : json.items()) {
+    if (std::find(kMembers.begin(), kMembers.end(), name) == kMembers.end())
+      refuse(fmt::format("'{}' says nothing about a prompt", name), where, "prompt, max_tokens, seed or stop");
+  }
   Asked asked = otherwise;
-  asked.prompt = member<std::string>(json, "prompt", where);
+  asked.prompt = prompt;
   if (json.contains("max_tokens")) asked.most_tokens = member<std::int64_t>(json, "max_tokens", where);
   if (asked.most_tokens < 1) refuse(fmt::format("'max_tokens' is {}, 1 or more was expected", asked.most_tokens), where);
   if (json.contains("seed")) asked.seed = member<std::int64_t>(json, "seed", where);

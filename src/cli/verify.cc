@@ -14,6 +14,7 @@
 #include "cli/recorded_tokenizer.h"
 #include "config/hugging_face.h"
 #include "config/keys.h"
+#include "config/batch_words.h"
 #include "decode/verify_tokens.h"
 #include "session/reopen.h"
 #include "session/session.h"
@@ -59,7 +60,7 @@ session::Session session_of(const train::ReferenceRun& run, const std::vector<st
   session::Session session = session::open_to_run(request, config::Run::steps);
   if (session.mesh.devices() == run.devices || any_starts_with(changes, {"per_device_batch_size="})) return session;
   const double rows = session.loaded.settings.real("per_device_batch_size") * static_cast<double>(run.devices);
-  request.push_back(fmt::format("per_device_batch_size={}", rows / static_cast<double>(session.mesh.devices())));
+  request.push_back(config::batch_key(rows / static_cast<double>(session.mesh.devices())));
   return session::open_to_run(request, config::Run::steps);
 }
 
@@ -68,7 +69,7 @@ session::Session session_of(const train::RecordedModel& recorded, const std::vec
   std::vector<std::string> request = recorded.request;
   const auto with_rows = [&](std::int64_t devices) {
     std::vector<std::string> all = request;
-    all.push_back(fmt::format("per_device_batch_size={}", train::rows_on(recorded, devices) / devices));
+    all.push_back(config::batch_key(config::rows_a_device(train::rows_on(recorded, devices), devices)));
     return session::open_to_run(config::joined(std::move(all), changes), config::Run::steps);
   };
   if (!any_starts_with(changes, {"compile_topology=", "ici_", "dcn_"})) request.emplace_back("compile_topology=cpu-1");
@@ -86,7 +87,7 @@ session::Session one_device(const session::Session& session, std::vector<std::st
   request.emplace_back("compile_topology_num_slices=1");
   request.emplace_back("owners=1");
   const std::int64_t microbatches = session.loaded.settings.integer("gradient_accumulation_steps");
-  request.push_back(fmt::format("per_device_batch_size={}", session.batch.rows_to_train / microbatches));
+  request.push_back(config::batch_key(static_cast<double>(session.batch.rows_to_train / microbatches)));
   return session::reopen(request);
 }
 
@@ -110,6 +111,7 @@ std::vector<train::Verdict> against_one_device(const Arguments& arguments, backe
   const session::Session session = session::open_to_run(arguments.request(), config::Run::steps);
   const session::Session one = one_device(session, arguments.request());
   const std::int64_t asked = session.loaded.settings.integer("steps");
+  if (asked == 0) refuse("steps=0 leaves nothing to compare", session.loaded.settings.origin("steps").where, "steps=1 or more");
   const std::int64_t steps = steps_of(arguments, asked < 0 ? kMostSteps : std::min(asked, kMostSteps));
   return train::verify_against(subject(one), subject(session), steps, workers);
 }

@@ -1,5 +1,7 @@
 #include "config/batch_words.h"
 
+#include <cmath>
+
 #include <fmt/core.h>
 
 #include "base/json.h"
@@ -35,5 +37,14 @@ std::string batch_json(const BatchSizes& batch, std::int64_t length, std::int64_
   json.key("tokens").value(batch.rows_to_train * length).end_object();
   return json.text();
 }
+
+// A quotient that is rounded down would make a row fewer.
+double rows_a_device(std::int64_t rows, std::int64_t devices) {
+  const auto all = static_cast<double>(devices);
+  const double quotient = static_cast<double>(rows) / all;
+  return quotient * all < static_cast<double>(rows) ? std::nextafter(quotient, quotient + 1) : quotient;
+}
+
+std::string batch_key(double rows_a_device) { return fmt::format("per_device_batch_size={}", rows_a_device); }
 
 }  // namespace moesh::config

@@ -13,4 +13,10 @@ std::string batch_words(const BatchSizes& batch, std::int64_t length, std::int64
 // The same as a JSON object.
 std::string batch_json(const BatchSizes& batch, std::int64_t length, std::int64_t devices);
 
+// The per_device_batch_size with which so many devices make so many rows.
+double rows_a_device(std::int64_t rows, std::int64_t devices);
+
+// "per_device_batch_size=0.5", in as many digits as it takes to read the same number from it.
+std::string batch_key(double rows_a_device);
+
 }  // namespace moesh::config

@@ -160,25 +160,19 @@ CommandLine read_command_line(const std::vector<std::string>& arguments) {
 
 constexpr std::string_view kVariables = "M_";
 
-bool has_variables() {
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (std::string_view(*variable).starts_with(kVariables)) return true;
-  }
-  return false;
-}
-
+// M_STEPS=5 is steps=5. A variable that names no key is taken for a mistake, as in MaxText.
 Assignments read_environment() {
   Assignments all;
-  if (!has_variables()) return all;
-  if (std::getenv("M_BASE_CONFIG") != nullptr) refuse("base_config belongs in a file", "M_BASE_CONFIG", "unset it, and name FILE.yml");
-  for (const Topic& topic : topics()) {
-    for (const Key& key : topic.keys) {
-      std::string name(kVariables);
-      for (const char c : key.name) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-      if (const char* text = std::getenv(name.c_str())) {
-        all.push_back({&key, read_value(key, text, name), {Source::environment, name}});
-      }
-    }
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text(*variable);
+    if (!text.starts_with(kVariables)) continue;
+    const std::size_t equals = text.find('=');
+    const std::string name(text.substr(0, equals));
+    if (name == "M_BASE_CONFIG") refuse("base_config belongs in a file", name, "unset it, and name FILE.yml");
+    std::string key_name;
+    for (const char c : name.substr(kVariables.size())) key_name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const Key& key = known_key(key_name, name);
+    all.push_back({&key, read_value(key, std::string(text.substr(equals + 1)), name), {Source::environment, name}});
   }
   return all;
 }

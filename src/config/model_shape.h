@@ -198,6 +198,7 @@ struct BatchSizes {
 };
 
 BatchSizes batch_sizes(const Settings& settings, std::int64_t devices);
+
 BatchSizes evaluation_sizes(const Settings& settings, std::int64_t devices);  // of batches for evaluation
 
 }  // namespace moesh::config

@@ -225,6 +225,14 @@ constexpr std::string_view kOfUnpacked[] = {"use_truncation"};
 constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkpoint_on_start", "save_checkpoint_on_completion",
                                                "async_checkpointing", "max_num_checkpoints_to_keep"};
 
+constexpr std::string_view kOfDraws[] = {"decode_sampling_temperature", "decode_sampling_min_p", "decode_sampling_seed"};
+constexpr std::string_view kOfTopK[] = {"decode_sampling_top_k"};
+constexpr std::string_view kOfNucleus[] = {"decode_sampling_nucleus_p"};
+
+bool samples(S s, std::initializer_list<std::string_view> strategies) {
+  return std::find(strategies.begin(), strategies.end(), s.text("decode_sampling_strategy")) != strategies.end();
+}
+
 constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
     {"another decoder_block than deepseek or gpt3",
@@ -340,6 +348,9 @@ constexpr Need kNeeds[] = {
     {"eval_interval above 0", [](S s) { return s.integer("eval_interval") > 0; }, kOfEvaluation},
     {"eval_interval above 0 and eval_dataset_path",
      [](S s) { return s.integer("eval_interval") > 0 && !s.text("eval_dataset_path").empty(); }, kOfOwnValidation},
+    {"another decode_sampling_strategy than greedy", [](S s) { return !samples(s, {"greedy"}); }, kOfDraws},
+    {"decode_sampling_strategy=topk or composite", [](S s) { return samples(s, {"topk", "composite"}); }, kOfTopK},
+    {"decode_sampling_strategy=nucleus or composite", [](S s) { return samples(s, {"nucleus", "composite"}); }, kOfNucleus},
     {"enable_checkpointing=true", [](S s) { return s.boolean("enable_checkpointing"); }, kOfCheckpoints},
 };
 

@@ -227,6 +227,8 @@ YamlNode parse(std::string_view text, const Places& places, const YamlLimits& li
            name, "check which file this is");
   }
   if (!is_valid_utf8(text)) refuse("not valid UTF-8", name, "save the file as UTF-8 text");
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (text.find('\0') != std::string_view::npos) refuse("a zero byte, text was expected", name);
   TreeBuilder builder(places, limits);
   Parser(text).run(builder, places);

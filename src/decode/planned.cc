@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "config/batch_words.h"
 #include "forecast/report.h"
 
 namespace moesh::decode {
@@ -19,16 +20,17 @@ class Peaks {
     peaks_[planned.decoding->rows] = planned.memory.peak;
   }
 
-  // Rows that cannot be laid out do not fit.
-  bool fits(std::int64_t rows) {
-    const auto known = peaks_.find(rows);
-    if (known != peaks_.end()) return known->second <= usable_;
+  // Whether so many rows can be laid out.
+  bool lie(std::int64_t rows) {
+    if (peaks_.contains(rows)) return true;
     try {
-      return (peaks_[rows] = plan_step(session::decoding(session_, rows, *session_.decodes)).forecast.memory.peak) <= usable_;
+      peaks_[rows] = plan_step(session::decoding(session_, rows, *session_.decodes)).forecast.memory.peak;
     } catch (const Error&) {
       return false;
     }
+    return true;
   }
+  bool fits(std::int64_t rows) { return lie(rows) && peaks_.at(rows) <= usable_; }
 
   // Where the line through the peaks of two numbers of rows reaches the usable memory.
   std::int64_t expected(std::int64_t a, std::int64_t b) const {
@@ -80,10 +82,13 @@ std::string fit_words(const session::Session& session) { return forecast::fit_wo
 forecast::MostRows most_rows(const session::Session& session, const forecast::Forecast& planned) {
   Peaks peaks(session, planned);
   const std::int64_t devices = session.mesh.devices();
-  const auto most = [&](std::int64_t rows) { return forecast::MostRows{rows, static_cast<double>(rows) / static_cast<double>(devices)}; };
-  if (peaks.fits(devices)) return most(most_multiples(peaks, devices));
+  const auto most = [&](std::int64_t rows) { return forecast::MostRows{rows, config::rows_a_device(rows, devices)}; };
   if (planned.memory.components[static_cast<std::size_t>(forecast::Component::parameters)] > planned.usable_memory) return most(0);
-  for (std::int64_t rows = devices - 1; rows >= 1; --rows) {
+  // If rows lie on several devices, only multiples can be laid out, or fewer than those.
+  std::int64_t together = 1;
+  while (together < devices && (devices % together != 0 || !peaks.lie(devices + together))) ++together;
+  if (peaks.fits(together)) return most(most_multiples(peaks, together));
+  for (std::int64_t rows = together - 1; rows >= 1; --rows) {
     if (peaks.fits(rows)) return most(rows);
   }
   return most(0);

@@ -13,12 +13,16 @@
 namespace moesh::forecast {
 namespace {
 
-std::string times(double before, double after) { return before > 0 ? fmt::format("x {:.2f}", after / before) : ""; }
+// Nothing where there was next to nothing before.
+std::string times(double before, double after) {
+  constexpr double kMost = 1000;
+  return before > 0 && after < kMost * before ? fmt::format("x {:.2f}", after / before) : "";
+}
 
 bool is_close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(a, b); }
 
 std::string tokens_words(const Forecast& f) {
-  return f.decoding ? rate_words(f.tokens_per_second_per_device) : with_commas(static_cast<std::int64_t>(f.tokens_per_second_per_device));
+  return f.decoding ? rate_words(f.tokens_per_second_per_device) : with_commas(std::llround(f.tokens_per_second_per_device));
 }
 
 // Rows and their KV cache, if both decode.

@@ -1,6 +1,7 @@
 #include "forecast/decoding.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/core.h>
 
@@ -24,7 +25,7 @@ std::string room_words(const Forecast& f) {
     return fmt::format("Not a single row fits: the weights take {} a device, and the KV cache of a row {}.\n",
                        human_bytes(parameter_bytes(f)), human_bytes(bytes_a_row(*f.decoding)));
   }
-  return fmt::format("At most {} {}: per_device_batch_size={:g}.\n", counted(most->rows, "row"), most->rows == 1 ? "fits" : "fit",
+  return fmt::format("At most {} {}: per_device_batch_size={}.\n", counted(most->rows, "row"), most->rows == 1 ? "fits" : "fit",
                      most->per_device_batch_size);
 }
 
@@ -73,7 +74,7 @@ Decoding decoding_of(const sharding::Layout& layout, std::int64_t rows, std::int
 std::string step_words(const Forecast& f) { return !f.decoding ? "a step" : f.decoding->is_prompt() ? "a prompt" : "a token"; }
 
 std::string rate_words(double tokens_per_second) {
-  return tokens_per_second < 100 ? fmt::format("{:.1f}", tokens_per_second) : with_commas(static_cast<std::int64_t>(tokens_per_second));
+  return tokens_per_second < 100 ? fmt::format("{:.1f}", tokens_per_second) : with_commas(std::llround(tokens_per_second));
 }
 
 std::string most_rows_words(const Decoding& of) {

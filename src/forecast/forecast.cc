@@ -36,7 +36,7 @@ struct Lists {
 Lists lists_of(const Plan& plan, const std::vector<Timing>& timings, const Schedule& schedule) {
   Lists lists;
   std::map<graph::KernelKind, KernelTime> by_kind;
-  const std::vector<std::int64_t> runs = runs_of(plan);
+  const std::vector<std::int64_t> runs = plan::runs_of(plan);
   for (std::size_t i = 0; i < timings.size(); ++i) {
     const Instruction& instruction = plan.instructions[i];
     const Timing& timing = timings[i];

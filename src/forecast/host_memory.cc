@@ -28,7 +28,7 @@ HostMemory host_memory_of(const plan::Plan& plan, const Schedule& schedule, cons
                           const std::vector<Offloaded>& offloaded) {
   HostMemory host;
   host.offloaded = offloaded;
-  const std::vector<std::int64_t> runs = runs_of(plan);
+  const std::vector<std::int64_t> runs = plan::runs_of(plan);
   std::int64_t saved = 0, moments = 0;
   for (const Offloaded& value : offloaded) {
     host.bytes += plan.buffer(value.buffer).bytes;

@@ -1,6 +1,7 @@
 #include "forecast/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/core.h>
@@ -18,7 +19,7 @@ std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); 
 
 std::string summary(const Forecast& f) {
   std::string text = fmt::format("A step takes {}: {} tokens/s a device", seconds_words(f.seconds),
-                                 with_commas(static_cast<std::int64_t>(f.tokens_per_second_per_device)));
+                                 with_commas(std::llround(f.tokens_per_second_per_device)));
   if (f.mfu > 0) text += fmt::format(", {} of the peak FLOP/s (MFU)", percent(f.mfu));
   text += fmt::format(".\nKernels run for {} of it; {} are communication that they wait for.\n",
                       seconds_words(f.kernels), seconds_words(f.exposed));

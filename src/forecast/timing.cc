@@ -192,15 +192,4 @@ plan::InstructionId backward_begin(const Plan& plan) {
   return static_cast<plan::InstructionId>(plan.instructions.size());
 }
 
-std::vector<std::int64_t> runs_of(const Plan& plan) {
-  std::vector<std::int64_t> runs;
-  std::vector<std::int64_t> open{1};
-  for (const Instruction& instruction : plan.instructions) {
-    if (instruction.kind == Instruction::Kind::end) open.pop_back();
-    runs.push_back(open.back());
-    if (instruction.kind == Instruction::Kind::loop) open.push_back(open.back() * instruction.count);
-  }
-  return runs;
-}
-
 }  // namespace moesh::forecast

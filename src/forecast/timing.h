@@ -46,7 +46,4 @@ std::vector<Task> tasks_of(const plan::Plan& plan);
 // if there is none.
 plan::InstructionId backward_begin(const plan::Plan& plan);
 
-// By instruction: how often it runs in a step.
-std::vector<std::int64_t> runs_of(const plan::Plan& plan);
-
 }  // namespace moesh::forecast

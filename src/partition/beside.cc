@@ -11,9 +11,9 @@ using graph::NodeId;
 using graph::Op;
 using graph::ValueId;
 
-class Finder {
+class BesideFinder {
  public:
-  Finder(const Graph& graph, const std::vector<Want>& wants) : graph_(graph), wants_(wants) {
+  BesideFinder(const Graph& graph, const std::vector<Want>& wants) : graph_(graph), wants_(wants) {
     found_.with.resize(graph.values.size());
     found_.reader.resize(graph.values.size(), -1);
   }
@@ -73,6 +73,6 @@ class Finder {
 
 }  // namespace
 
-Beside find_beside(const Graph& graph, const std::vector<Want>& wants) { return Finder(graph, wants).find(); }
+Beside find_beside(const Graph& graph, const std::vector<Want>& wants) { return BesideFinder(graph, wants).find(); }
 
 }  // namespace moesh::partition

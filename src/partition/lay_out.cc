@@ -157,7 +157,7 @@ class Activations {
       if (laid == by_value_.end()) continue;
       LaidTensor& tensor = layout_.activations[static_cast<std::size_t>(laid->second)];
       tensor.must_divide = true;
-      if (evenness_ == Evenness::demanded) check_even(tensor, layout_.rules, layout_.mesh);
+      if (evenness_ == Evenness::demanded) check_even(tensor, layout_);
     }
   }
 
@@ -178,7 +178,7 @@ void add_parameters(const Graph& graph, Evenness evenness, Layout& layout) {
     tensor.constraint.labels = of.labels;
     tensor.role = of.role;
     tensor.spec = sharding::lay(tensor.constraint, layout.rules, layout.mesh, node.path);
-    if (evenness == Evenness::demanded) check_even(tensor, layout.rules, layout.mesh);
+    if (evenness == Evenness::demanded) check_even(tensor, layout);
     layout.parameters.push_back(std::move(tensor));
   }
   std::sort(layout.parameters.begin(), layout.parameters.end(),
@@ -192,7 +192,7 @@ void add_states(const Graph& graph, Evenness evenness, Layout& layout) {
     LaidTensor tensor{node.path, value.shape, value.dtype, {}, {}, 1, "", {}, {}};
     tensor.constraint.labels = std::get<graph::InputOf>(node.attributes).labels;
     tensor.spec = sharding::lay(tensor.constraint, layout.rules, layout.mesh, node.path);
-    if (evenness == Evenness::demanded) check_even(tensor, layout.rules, layout.mesh);
+    if (evenness == Evenness::demanded) check_even(tensor, layout);
     if (graph::is_input(node, graph::InputOf::Kind::state)) {
       layout.states.push_back(std::move(tensor));
     } else if (layout.input.path.empty()) {
@@ -212,7 +212,7 @@ void add_input(const LayoutRequest& request, Layout& layout) {
            request.settings.origin("input_data_sharding_logical_axes").where, "name two labels");
   }
   layout.input.spec = sharding::lay(layout.input.constraint, layout.rules, layout.mesh, "inputs");
-  if (request.evenness == Evenness::demanded) check_even(layout.input, layout.rules, layout.mesh);
+  if (request.evenness == Evenness::demanded) check_even(layout.input, layout);
 }
 
 // adamw and adam_pax keep two moments per parameter, sgd none. Muon keeps one for matrices and two for all other parameters.

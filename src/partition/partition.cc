@@ -11,6 +11,7 @@
 #include "base/place.h"
 #include "base/text.h"
 #include "graph/facts.h"
+#include "graph/print.h"
 #include "graph/rewrite.h"
 #include "partition/agreement.h"
 #include "partition/assignment.h"
@@ -37,12 +38,8 @@ Spec whole(const Spec& spec) {
   return made;
 }
 
-[[noreturn]] void no_layout(const std::string& path) {
-  fail("no collectives lead from one layout to another", path, "choose another rule set or mesh, and report this one");
-}
-
 // State that a graph shares with the bodies inside it.
-struct Work {
+struct Shared {
   const PartitionRequest& request;
   Prices prices;
   std::vector<Choice> choices;
@@ -51,9 +48,9 @@ struct Work {
 
 class Walk {
  public:
-  Walk(const Graph& in, Work& work)
+  Walk(const Graph& in, Shared& shared)
       : in_(in),
-        work_(work),
+        shared_(shared),
         numbers_(in.values.size()),
         made_(in.values.size()),
         asked_(in.values.size()),
@@ -62,7 +59,7 @@ class Walk {
 
   // `trained`: for each root of a body, whether it is a parameter or a slice of one.
   Graph run(const std::vector<Spec>& roots, const std::vector<Want>& results, const std::vector<bool>& trained = {}) {
-    wants_ = find_wants(in_, results, work_.request);
+    wants_ = find_wants(in_, results, shared_.request);
     beside_ = find_beside(in_, wants_);
     for (const Node& node : in_.nodes) {
       if (node.op == Op::constraint) constrained_[at(node.operands[0])] = true;
@@ -89,7 +86,7 @@ class Walk {
   }
 
  private:
-  const mesh::Mesh& mesh() const { return work_.request.mesh; }
+  const mesh::Mesh& mesh() const { return shared_.request.mesh; }
   const graph::Value& value(ValueId id) const { return in_.value(id); }
   const Spec& spec_of_version(ValueId version) const { return out_.value(version).spec; }
   // The layout in which a value was made, or in which a constraint asks for it while it is still a partial sum.
@@ -137,16 +134,14 @@ class Walk {
     return made;
   }
 
-  [[noreturn]] void no_layout() const { moesh::partition::no_layout(path_); }
-
   // The value in the layout `goal`: an existing version, or one resharded by collectives from the version that is cheapest to start from.
   ValueId version(ValueId id, const Spec& goal) {
     if (!goal.partial.empty() && is_zero(id)) return zero_in(id, goal);
     double seconds = 0;
-    const std::optional<Spec> from = cheapest_version(candidate(id), goal, work_.prices.reshards, &seconds);
-    if (!from) no_layout();
+    const std::optional<Spec> from = cheapest_version(candidate(id), goal, shared_.prices.reshards, &seconds);
+    if (!from) fail_to_reshard(path_);
     ValueId at_version = *std::find_if(versions(id).begin(), versions(id).end(), [&](ValueId v) { return spec_of_version(v) == *from; });
-    for (const ReshardStep& step : work_.prices.reshards.fastest(value(id).shape, value(id).dtype, *from, goal).steps) {
+    for (const ReshardStep& step : shared_.prices.reshards.fastest(value(id).shape, value(id).dtype, *from, goal).steps) {
       const ValueId next = add_value(value(id).shape, value(id).dtype, step.result);
       out_.nodes.push_back({Op::reshard, path_, "", {at_version}, {next}, step.how, phase_});
       versions(id).push_back(next);
@@ -194,7 +189,7 @@ class Walk {
     const ValueId operand = node.operands[0];
     const ValueId result = node.results[0];
     const Spec& lies = spec_of_version(made_[at(operand)]);
-    const Spec goal = with_partial_within(spec_of(in_, node, work_.request), lies.partial);
+    const Spec goal = with_partial_within(spec_of(in_, node, shared_.request), lies.partial);
     if (is_free(node)) return start(result, version(operand, goal));
     numbers_[at(result)] = numbers_[at(operand)];
     made_[at(result)] = made_[at(operand)];
@@ -232,10 +227,10 @@ class Walk {
     if (question.factors.linear_together && !question.wants[0] && question.operands[0].asked) {
       question.wants[0] = question.operands[0].lies;
     }
-    if (work_.request.explicit_mode && !is_free(node) && !is_told(node)) question.agreed = agreed_places(question, mesh());
+    if (shared_.request.explicit_mode && !is_free(node) && !is_told(node)) question.agreed = agreed_places(question, mesh());
     const Answers& answers = answer(question);
     if (question.agreed && answers.best.results.size() != node.results.size()) refuse_uneven_agreement(question, mesh());
-    if (answers.best.results.size() != node.results.size()) no_layout();
+    if (answers.best.results.size() != node.results.size()) fail_to_reshard(path_);
     note(node, answers);
     Node copy = node;
     for (std::size_t i = 0; i < node.operands.size(); ++i) copy.operands[i] = version(node.operands[i], answers.best.operands[i]);
@@ -253,19 +248,15 @@ class Walk {
   }
 
   const Answers& answer(const Question& question) {
-    const auto [entry, is_new] = work_.answered.try_emplace(key_of(question));
-    if (is_new) entry->second = choose(question, work_.prices, mesh());
+    const auto [entry, is_new] = shared_.answered.try_emplace(key_of(question, mesh()));
+    if (is_new) entry->second = choose(question, shared_.prices, mesh());
     return entry->second;
   }
 
   // Everything that an answer depends on, as bytes.
-  static std::string key_of(const Question& question) {
-    std::string key = fmt::format("{}", static_cast<int>(question.node.op));
-    if (const auto* einsum = std::get_if<graph::EinsumOf>(&question.node.attributes)) key += einsum->equation;
-    const auto add_spec = [&](const Spec& spec) {
-      for (const AxisList& axes : spec.dims) key.append(axes.begin(), axes.end()).push_back('\xfe');
-      key.append(spec.partial.begin(), spec.partial.end()).push_back('\xfd');
-    };
+  static std::string key_of(const Question& question, const mesh::Mesh& mesh) {
+    std::string key = fmt::format("{} {} {}", static_cast<int>(question.node.op), graph::to_text(question.node.attributes, &mesh),
+                                  question.factors.flops);
     const auto add_dims = [&](const std::vector<int>& dims) {
       for (const int dim : dims) key.push_back(static_cast<char>(dim));
       key.push_back('\xfc');
@@ -279,24 +270,26 @@ class Walk {
       // Which operands are the same value matters, but not which value that is.
       for (std::size_t k = 0; k < i; ++k) key.push_back(question.operands[k].id == operand.id ? '=' : '.');
       key += fmt::format("{}{}", static_cast<int>(operand.dtype), moesh::to_string(operand.shape));
-      add_spec(operand.lies);
-      for (const Spec& version : operand.versions) add_spec(version);
+      append_to(key, operand.lies);
+      for (const Spec& version : operand.versions) append_to(key, version);
     }
     for (std::size_t i = 0; i < question.wants.size(); ++i) {
       add_dims(question.factors.results[i]);
       key += fmt::format("{}{}", static_cast<int>(question.result_dtypes[i]), moesh::to_string(question.result_shapes[i]));
-      if (question.wants[i]) add_spec(*question.wants[i]);
+      if (question.wants[i]) append_to(key, *question.wants[i]);
     }
     key += question.factors.linear_together ? "+" : "";
     key += question.factors.anywhere ? "*" : "";
-    key += question.agreed ? "!" : "";
+    key += question.factors.in_place ? "@" : "";
+    if (question.agreed) add_dims(*question.agreed);
     return key;
   }
 
   void note(const Node& node, const Answers& answers) {
     if (!answers.runner_up) return;
     const auto* einsum = std::get_if<graph::EinsumOf>(&node.attributes);
-    work_.choices.push_back({node.path, node.op, einsum == nullptr ? "" : einsum->equation, node.phase, answers.best, *answers.runner_up});
+    const std::string equation = einsum == nullptr ? "" : einsum->equation;
+    shared_.choices.push_back({node.path, node.op, equation, node.phase, answers.best, *answers.runner_up});
   }
 
   struct Body;
@@ -318,7 +311,7 @@ class Walk {
   }
 
   const Graph& in_;
-  Work& work_;
+  Shared& shared_;
   Graph out_;
   std::vector<Want> wants_;
   Beside beside_;
@@ -367,19 +360,19 @@ Walk::Body Walk::place_body(const Node& node, const std::vector<Want>& carried_a
     const Want& wanted = wants_[at(node.results[i])];
     results.push_back(wanted ? Want(without_dims(*wanted, of.stacks[i - carried], stacked_dims)) : std::nullopt);
   }
-  placed.graph = std::make_shared<Graph>(Walk(*of.body, work_).run(roots, results, trained));
+  placed.graph = std::make_shared<Graph>(Walk(*of.body, shared_).run(roots, results, trained));
   return placed;
 }
 
 // A value can be carried as a partial sum over the axes over which an iteration makes it one. The first attempt supposes all axes that are
 // asked for; over those that it reduces, the next one carries the whole value.
 Walk::Body Walk::place_body(const Node& node) {
-  std::vector<Want> carried_as = carried_wants(node, work_.request);
+  std::vector<Want> carried_as = carried_wants(node, shared_.request);
   for (std::size_t i = 0; i < carried_as.size(); ++i) {
     const ValueId first = node.operands[i];
     if (carried_as[i] && !is_zero(first)) carried_as[i] = with_partial_within(*carried_as[i], made(first).partial);
   }
-  const std::size_t choices = work_.choices.size();
+  const std::size_t choices = shared_.choices.size();
   while (true) {
     Body body = place_body(node, carried_as);
     bool fits = true;
@@ -390,7 +383,7 @@ Walk::Body Walk::place_body(const Node& node) {
       fits = false;
     }
     if (fits) return body;
-    work_.choices.resize(choices);
+    shared_.choices.resize(choices);
   }
 }
 
@@ -416,15 +409,15 @@ void Walk::place_repeat(const Node& node) {
 
 Partitioned partition(const Graph& graph, const std::vector<Spec>& roots, const std::vector<Want>& results,
                       const PartitionRequest& request) {
-  Work work{request, Prices(request.mesh, request.target), {}, {}};
+  Shared shared{request, Prices(request.mesh, request.target), {}, {}};
   Partitioned made;
   made.expanded = expand(graph, results, request);
-  made.graph = Walk(made.expanded, work).run(roots, results);
+  made.graph = Walk(made.expanded, shared).run(roots, results);
   for (std::size_t i = 0; i < made.graph.results.size(); ++i) {
     const graph::ValueId id = made.graph.results[i];
-    if (i < results.size() && results[i] && made.graph.value(id).spec != *results[i]) no_layout(made.graph.producer_of(id).path);
+    if (i < results.size() && results[i] && made.graph.value(id).spec != *results[i]) fail_to_reshard(made.graph.producer_of(id).path);
   }
-  made.choices = std::move(work.choices);
+  made.choices = std::move(shared.choices);
   return made;
 }
 

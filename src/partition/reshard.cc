@@ -32,25 +32,25 @@ int dim_of(const Spec& spec, AxisIndex axis) {
 constexpr std::size_t kMostOrdered = 3;  // dims of which all orders are tried
 
 // What is left open by two layouts.
-struct Choice {
+struct Decision {
   std::vector<std::size_t> order;   // in which dims gain or lose axes
   std::optional<std::size_t> rest;  // a partial sum is reduce-scattered at once over all its axes; those that belong nowhere go to this dim
 };
 
 class Way {
  public:
-  Way(Spec from, const Spec& to, const mesh::Mesh& mesh, const Choice& choice)
-      : now_(std::move(from)), to_(to), mesh_(mesh), choice_(choice) {
+  Way(Spec from, const Spec& to, const mesh::Mesh& mesh, const Decision& decision)
+      : now_(std::move(from)), to_(to), mesh_(mesh), decision_(decision) {
     assert(now_.dims.size() == to.dims.size());
   }
 
   std::vector<ReshardStep> find() {
     for (std::size_t i = 0; i < now_.dims.size(); ++i) put_leaving_last(i);
-    if (choice_.rest) sum_at_once(*choice_.rest);
+    if (decision_.rest) sum_at_once(*decision_.rest);
     while (now_ != to_) {
       const bool moved = arrive(Kind::slice) || arrive(Kind::reduce_scatter) || exchange() || reduce() || reorder() ||
                          gather(true) || gather(false);
-      if (!moved) fail("no collectives lead from one layout to another", "", "choose another rule set or mesh, and report this one");
+      if (!moved) fail_to_reshard("");
     }
     return std::move(steps_);
   }
@@ -84,7 +84,7 @@ class Way {
 
   // Adds axes to a dim: unused ones by a slice, those of a partial sum by a reduce-scatter.
   bool arrive(Kind kind) {
-    for (const std::size_t dim : choice_.order) {
+    for (const std::size_t dim : decision_.order) {
       if (!all_within(now(dim), to(dim))) continue;
       AxisList axes;
       for (const AxisIndex axis : to(dim)) {
@@ -177,7 +177,7 @@ class Way {
 
   // Gathers the last axes of a dim: those that no dim wants or, if dims wait for each other's axes, all that do not belong there.
   bool gather(bool only_unwanted) {
-    for (const std::size_t dim : choice_.order) {
+    for (const std::size_t dim : decision_.order) {
       AxisList axes;
       while (!now(dim).empty()) {
         const AxisIndex last = now(dim).back();
@@ -195,7 +195,7 @@ class Way {
   Spec now_;
   const Spec& to_;
   const mesh::Mesh& mesh_;
-  const Choice& choice_;
+  const Decision& decision_;
   std::vector<ReshardStep> steps_;
 };
 
@@ -204,10 +204,10 @@ Spec with_sorted_partial(Spec spec) {
   return spec;
 }
 
-Choice natural(const Spec& spec) {
-  Choice choice{std::vector<std::size_t>(spec.dims.size()), std::nullopt};
-  std::iota(choice.order.begin(), choice.order.end(), 0);
-  return choice;
+std::vector<std::size_t> natural_order(const Spec& spec) {
+  std::vector<std::size_t> order(spec.dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
 }
 
 // The dims to which a partial sum is reduce-scattered.
@@ -252,15 +252,19 @@ std::vector<std::vector<std::size_t>> orders_of(std::vector<std::size_t> dims, c
 
 }  // namespace
 
+void fail_to_reshard(const std::string& path) {
+  fail("no collectives lead from one layout to another", path, "choose another rule set or mesh, and report this one");
+}
+
 std::vector<std::vector<ReshardStep>> reshard_ways(const Shape& shape, const Spec& from, const Spec& to, const mesh::Mesh& mesh) {
   const Spec start = with_sorted_partial(from), goal = with_sorted_partial(to);
   const std::vector<std::size_t> scattered = scattered_dims(start, goal);
   std::vector<std::vector<ReshardStep>> ways;
-  for (std::vector<std::size_t>& order : orders_of(merged(scattered, gathered_dims(start, goal)), natural(start).order)) {
+  for (std::vector<std::size_t>& order : orders_of(merged(scattered, gathered_dims(start, goal)), natural_order(start))) {
     ways.push_back(Way(start, goal, mesh, {std::move(order), std::nullopt}).find());
   }
   for (const std::size_t rest : scattered) {
-    std::vector<ReshardStep> way = Way(start, goal, mesh, {natural(start).order, rest}).find();
+    std::vector<ReshardStep> way = Way(start, goal, mesh, {natural_order(start), rest}).find();
     const bool divides =
         std::all_of(way.begin(), way.end(), [&](const ReshardStep& step) { return sharding::divides(shape, step.result, mesh); });
     if (divides) ways.push_back(std::move(way));

@@ -1,6 +1,7 @@
 // The collectives that take a value from one layout to another.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -14,6 +15,8 @@ struct ReshardStep {
   graph::ReshardOf how;
   sharding::Spec result;
 };
+
+[[noreturn]] void fail_to_reshard(const std::string& path);
 
 // Ways from one layout to another; `to` may be a partial sum only over axes over which `from` is one too, and all axes must be larger
 // than 1. The first way moves data while it is small: slices come first, then reduce-scatters and all-to-alls, then all-reduces, permutes

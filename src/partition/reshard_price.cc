@@ -6,16 +6,11 @@ namespace {
 using sharding::AxisList;
 using sharding::Spec;
 
-void add(const Spec& spec, std::string& key) {
-  for (const AxisList& axes : spec.dims) key.append(axes.begin(), axes.end()).push_back('\xfe');
-  key.append(spec.partial.begin(), spec.partial.end()).push_back('\xfd');
-}
-
 std::string key_of(const Shape& shape, DType dtype, const Spec& from, const Spec& to) {
   std::string key(reinterpret_cast<const char*>(shape.data()), shape.size() * sizeof(shape[0]));
   key.push_back(static_cast<char>(dtype));
-  add(from, key);
-  add(to, key);
+  append_to(key, from);
+  append_to(key, to);
   return key;
 }
 
@@ -32,6 +27,11 @@ double seconds_of(const Shape& shape, DType dtype, const Spec& from, const std::
 }
 
 }  // namespace
+
+void append_to(std::string& key, const Spec& spec) {
+  for (const AxisList& axes : spec.dims) key.append(axes.begin(), axes.end()).push_back('\xfe');
+  key.append(spec.partial.begin(), spec.partial.end()).push_back('\xfd');
+}
 
 const Resharding& ReshardPrices::fastest(const Shape& shape, DType dtype, const Spec& from, const Spec& to) const {
   static const Resharding nothing;

@@ -17,6 +17,9 @@ struct Resharding {
   double seconds = 0;  // of all of them
 };
 
+// Appends a spec to the key of something known, as bytes that no other spec has.
+void append_to(std::string& key, const sharding::Spec& spec);
+
 class ReshardPrices {
  public:
   ReshardPrices(const mesh::Mesh& mesh, const cost::Network& network) : mesh_(mesh), network_(network) {}

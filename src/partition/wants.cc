@@ -16,9 +16,9 @@ using graph::Op;
 using graph::ValueId;
 using sharding::Spec;
 
-class Finder {
+class WantFinder {
  public:
-  Finder(const Graph& graph, const PartitionRequest& request)
+  WantFinder(const Graph& graph, const PartitionRequest& request)
       : graph_(graph), request_(request), wants_(graph.values.size()), firm_(graph.values.size()) {}
 
   std::vector<Want> find(const std::vector<Want>& results) {
@@ -101,7 +101,7 @@ Spec passed_on(const graph::OpFactors& factors, const Spec& wanted, std::size_t 
 }
 
 std::vector<Want> find_wants(const Graph& graph, const std::vector<Want>& results, const PartitionRequest& request) {
-  return Finder(graph, request).find(results);
+  return WantFinder(graph, request).find(results);
 }
 
 std::vector<Want> carried_wants(const Node& repeat, const PartitionRequest& request) {

@@ -62,7 +62,6 @@ class Lowering {
   }
 
  private:
-  Plan& plan() { return plan_; }
   const View& view(ViewId id) const { return plan_.view(id); }
   InstructionId next() const { return static_cast<InstructionId>(plan_.instructions.size()); }
 
@@ -297,14 +296,9 @@ class Lowering {
   }
 
   // Whether a loop may keep a carried value in the memory of its initial value.
-  bool may_take(Scope& scope, const Node& node, ValueId id) const {
+  bool may_take(const Scope& scope, const Node& node, ValueId id) const {
     const View& from = view(scope.views[at(id)]);
-    const bool is_reserved = std::find(taken_.begin(), taken_.end(), from.buffer) != taken_.end();
-    const bool is_only_operand = std::count_if(node.operands.begin(), node.operands.end(), [&](ValueId other) {
-                                   return view(scope.views[at(other)]).buffer == from.buffer;
-                                 }) == 1;
-    return plan_.buffer(from.buffer).lasts == Lasts::within && !is_reserved && is_only_operand && from.advances.empty() &&
-           from.is_dense() && scope.memory.last_use(id) == static_cast<NodeId>(&node - scope.graph.nodes.data()) &&
+    return may_give_away(scope, node, id) && from.advances.empty() && from.is_dense() &&
            plan_.buffer(from.buffer).bytes == shard_elements(from, plan_.mesh) * size_of(from.dtype);
   }
 

@@ -18,7 +18,7 @@ bool is_alias(const Node& node) { return node.op == Op::reshape || node.op == Op
 
 // Whether the operand and the result of a repeat may share memory: they are the same carried value, or stacks of which an iteration
 // reads and writes the same slice.
-bool keeps_apart(const graph::RepeatOf& of, std::size_t operand, std::size_t result) {
+bool may_share(const graph::RepeatOf& of, std::size_t operand, std::size_t result) {
   const auto carried = static_cast<std::size_t>(of.carried), shared_end = carried + static_cast<std::size_t>(of.shared);
   if (result < carried || operand < carried) return operand == result;
   return operand >= shared_end && of.slices[operand - shared_end] == of.stacks[result - carried];
@@ -26,7 +26,7 @@ bool keeps_apart(const graph::RepeatOf& of, std::size_t operand, std::size_t res
 
 bool may_overwrite_operand(const Graph& graph, const Node& node, std::size_t operand, std::size_t result) {
   if (node.op == Op::region) return true;
-  if (const auto* of = std::get_if<graph::RepeatOf>(&node.attributes)) return keeps_apart(*of, operand, result);
+  if (const auto* of = std::get_if<graph::RepeatOf>(&node.attributes)) return may_share(*of, operand, result);
   return may_lie_in(node.op, operand) && is_alike(graph.value(node.operands[operand]), graph.value(node.results[result]));
 }
 

@@ -13,4 +13,15 @@ std::int64_t shard_elements(const View& view, const mesh::Mesh& mesh) {
   return elements(sharding::shard_shape(view.shape, view.spec, mesh));
 }
 
+std::vector<std::int64_t> runs_of(const Plan& plan) {
+  std::vector<std::int64_t> runs;
+  std::vector<std::int64_t> open{1};
+  for (const Instruction& instruction : plan.instructions) {
+    if (instruction.kind == Instruction::Kind::end) open.pop_back();
+    runs.push_back(open.back());
+    if (instruction.kind == Instruction::Kind::loop) open.push_back(open.back() * instruction.count);
+  }
+  return runs;
+}
+
 }  // namespace moesh::plan

@@ -18,25 +18,14 @@ using sharding::Range;
 using sharding::Spec;
 using ReshardKind = graph::ReshardOf::Kind;
 
-std::int64_t volume(const std::vector<Range>& block) {
-  std::int64_t count = 1;
-  for (const Range& range : block) count *= std::max<std::int64_t>(0, range.size());
-  return count;
-}
-
-std::vector<Range> common(const std::vector<Range>& a, const std::vector<Range>& b) {
-  std::vector<Range> both;
-  for (std::size_t dim = 0; dim < a.size(); ++dim) both.push_back({std::max(a[dim].begin, b[dim].begin), std::min(a[dim].end, b[dim].end)});
-  return both;
-}
-
 // Summed over all devices: the elements of a device's block in one layout that were not in its block in the other layout.
 std::int64_t lacking(const Shape& shape, const Spec& now, const Spec* before, const mesh::Mesh& mesh) {
   std::int64_t count = 0;
   for (std::int64_t device = 0; device < mesh.devices(); ++device) {
     const Coordinates at = mesh.coordinates_of(device);
     const std::vector<Range> block = sharding::block_of(shape, now, mesh, at);
-    count += volume(block) - (before == nullptr ? 0 : volume(common(block, sharding::block_of(shape, *before, mesh, at))));
+    count += sharding::volume(block);
+    if (before != nullptr) count -= sharding::common_volume(block, sharding::block_of(shape, *before, mesh, at));
   }
   return count;
 }
@@ -64,16 +53,17 @@ std::int64_t region_bytes(const Instruction& of, const Plan& plan) {
   }
 }
 
-bool is_for_the_router(Op op) { return op == Op::scatter_rows || op == Op::exchange_rows; }
-
-}  // namespace
-
+// The bytes that all devices together receive from others when a collective runs once; an upper bound if the router decides.
 std::int64_t moved_bytes(const Instruction& of, const Plan& plan) {
   const auto* how = std::get_if<graph::ReshardOf>(&of.attributes);
   if (how == nullptr) return region_bytes(of, plan);
   const plan::View& from = plan.view(of.operands[0]);
   return reshard_elements(*how, from, plan.view(of.results[0]), plan.mesh) * size_of(from.dtype);
 }
+
+bool is_for_the_router(Op op) { return op == Op::scatter_rows || op == Op::exchange_rows; }
+
+}  // namespace
 
 std::vector<AuditLine> folded(const std::vector<AuditLine>& all) {
   std::vector<AuditLine> lines;
@@ -96,20 +86,18 @@ std::vector<AuditLine> folded(const std::vector<AuditLine>& all) {
 Audit audit(const Program& program) {
   const Plan& plan = program.plan();
   Audit made;
-  std::vector<std::int64_t> runs{program.runs()};  // how often the body of each open loop runs
+  const std::vector<std::int64_t> runs = plan::runs_of(plan);
   const std::vector<std::int64_t> bytes = program.all_bytes();
   for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& of = plan.instructions[i];
-    if (of.kind == Instruction::Kind::loop) runs.push_back(runs.back() * of.count);
-    if (of.kind == Instruction::Kind::end) runs.pop_back();
     if (of.kind != Instruction::Kind::collective) continue;
     const auto* how = std::get_if<graph::ReshardOf>(&of.attributes);
     AuditLine line;
     line.instruction = static_cast<InstructionId>(i);
     line.kind = how != nullptr ? how->kind : graph::facts_of(of.op).collective.value_or(ReshardKind::all_to_all);
     line.path = of.path;
-    line.planned_runs = runs.back();
-    line.planned_bytes = runs.back() * moved_bytes(of, plan);
+    line.planned_runs = program.runs() * runs[i];
+    line.planned_bytes = line.planned_runs * moved_bytes(of, plan);
     line.runs = program.count(line.instruction).runs;
     line.bytes = bytes[i];
     line.is_bound = is_for_the_router(of.op);

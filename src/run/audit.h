@@ -38,7 +38,4 @@ std::vector<AuditLine> folded(const std::vector<AuditLine>& all);
 // Over all runs of the program so far.
 Audit audit(const Program& program);
 
-// The bytes that all devices together receive from others when a collective runs once; an upper bound if the router decides.
-std::int64_t moved_bytes(const plan::Instruction& instruction, const plan::Plan& plan);
-
 }  // namespace moesh::run

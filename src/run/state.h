@@ -30,7 +30,6 @@ class State {
   const Place& place(const std::string& name, int owner) const { return slots_.at(name).places[static_cast<std::size_t>(owner)]; }
   void close(int owner, bool is_closed) const;  // makes an owner's memory inaccessible, or accessible again
 
-  bool has(const std::string& name) const { return slots_.contains(name); }
   // The value of that name, in place; empty if there is none.
   Placed value(const std::string& name) const;
   // The shards of the owners here, in place, as parts of the value that others see.

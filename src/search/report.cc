@@ -45,7 +45,8 @@ std::string command_of(const OnMachine& on, const Found& found) {
   return shell_line(joined(joined({"./moesh", "compile"}, on.request), found.offer.keys));
 }
 
-std::string count_words(const Counts& counts, const Outcome& outcome, int threads) {
+std::string count_words(const Outcome& outcome, int threads) {
+  const Counts& counts = outcome.counts;
   std::string words = fmt::format("{} of {} plans of {} made in {} on {}: the others do not fit, or cannot be better.",
                                   with_commas(counts.planned), with_commas(counts.settings),
                                   counted(counts.layouts - counts.too_large - counts.uneven, "layout"),
@@ -140,7 +141,7 @@ std::string to_text(const Told& told, int width) {
     text += wrapped(fmt::format("{}: {}.\n", devices_words(told.machines[i]), nearest_words(told.machines[i].outcome)), width, 2);
   const OnMachine& last = told.machines.back();
   const Outcome& outcome = last.outcome;
-  text += wrapped(fmt::format("{}: {}\n", devices_words(last), count_words(outcome.counts, outcome, told.threads)), width, 2);
+  text += wrapped(fmt::format("{}: {}\n", devices_words(last), count_words(outcome, told.threads)), width, 2);
   text += "\n";
   if (outcome.front.empty()) return text + wrapped("On " + devices_words(last) + " " + nearest_words(outcome) + ".\n", width, 2);
   const std::vector<Found> rows = shown(told);
@@ -151,7 +152,7 @@ std::string to_text(const Told& told, int width) {
 
 forecast::Front front_of(const Told& told, const std::string& title) {
   const OnMachine& on = told.machines.back();
-  forecast::Front front{title, {devices_words(on) + ": " + count_words(on.outcome.counts, on.outcome, told.threads)}, page::Table{}};
+  forecast::Front front{title, {devices_words(on) + ": " + count_words(on.outcome, told.threads)}, page::Table{}};
   front.sentences.push_back("Of what was found none is better in both time and memory than what stands here. Not tried: " +
                             join(never_tried(), "; ") + ".");
   front.table->headings = {{"a step", true}, {"tokens/s a device", true}, {"MFU", true},

@@ -10,6 +10,7 @@
 #include "advice/planned.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "config/batch_words.h"
 #include "session/reopen.h"
 
 namespace moesh::search {
@@ -56,13 +57,13 @@ std::vector<Pass> passes_of(const config::Settings& settings) {
   std::vector<Pass> passes;
   if (is_open(settings, "per_device_batch_size")) {
     for (double rows = kMostDeviceRows; rows >= 1.0 / static_cast<double>(kLeastSharing); rows /= 2)
-      passes.push_back({{fmt::format("per_device_batch_size={:g}", rows)}, rows});
+      passes.push_back({{config::batch_key(rows)}, rows});
     return passes;
   }
   const std::int64_t most = is_open(settings, "gradient_accumulation_steps") ? kMostPasses : 1;
   for (std::int64_t parts = 1; parts <= most; parts *= 2) {
     const double rows = given / static_cast<double>(parts);
-    const Keys keys{fmt::format("per_device_batch_size={:g}", rows), fmt::format("gradient_accumulation_steps={}", steps * parts)};
+    const Keys keys{config::batch_key(rows), fmt::format("gradient_accumulation_steps={}", steps * parts)};
     passes.push_back({parts == 1 ? Keys{} : keys, rows});
   }
   return passes;
@@ -194,7 +195,7 @@ Job taken_apart(const Keys& translated) {
     (is_chosen(key) ? job.layout : job.open).push_back(word);
     if (key == "per_device_batch_size" || key == "gradient_accumulation_steps") rows *= parse_real(word.substr(key.size() + 1)).value_or(1);
   }
-  job.open.push_back(fmt::format("per_device_batch_size={}", rows));
+  job.open.push_back(config::batch_key(rows));
   return job;
 }
 

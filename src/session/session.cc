@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/rounding.h"
 #include "base/text.h"
+#include "config/batch_words.h"
 #include "session/reopen.h"
 
 namespace moesh::session {
@@ -142,10 +143,9 @@ Session decoding(Session session, std::int64_t rows, const models::DecodeShape& 
   } catch (const Error& error) {
     const std::int64_t more = rows_that_divide(session, rows, shape);
     if (error.parts().fault != Fault::bad_request || more == 0) throw;
-    const double per_device = static_cast<double>(more) / static_cast<double>(session.mesh.devices());
-    refuse(
-        error.parts().what, error.parts().where,
-        fmt::format("per_device_batch_size={:g} for {}, or a layout whose batch lies on fewer devices", per_device, counted(more, "row")));
+    refuse(error.parts().what, error.parts().where,
+           fmt::format("{} for {}, or a layout whose batch lies on fewer devices",
+                       config::batch_key(config::rows_a_device(more, session.mesh.devices())), counted(more, "row")));
   }
   session.batch = {rows, rows, rows};
   session.decodes = shape;

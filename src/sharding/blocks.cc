@@ -72,4 +72,13 @@ Shape shape_of(const std::vector<Range>& block) {
   return shape;
 }
 
+std::int64_t volume(const std::vector<Range>& block) { return common_volume(block, block); }
+
+std::int64_t common_volume(const std::vector<Range>& a, const std::vector<Range>& b) {
+  std::int64_t count = 1;
+  for (std::size_t dim = 0; dim < a.size(); ++dim)
+    count *= std::max<std::int64_t>(0, std::min(a[dim].end, b[dim].end) - std::max(a[dim].begin, b[dim].begin));
+  return count;
+}
+
 }  // namespace moesh::sharding

@@ -62,4 +62,8 @@ std::vector<Range> block_of(const Shape& shape, const Spec& spec, const mesh::Me
 
 Shape shape_of(const std::vector<Range>& block);
 
+// The number of elements of a block, and of those that two blocks share.
+std::int64_t volume(const std::vector<Range>& block);
+std::int64_t common_volume(const std::vector<Range>& a, const std::vector<Range>& b);
+
 }  // namespace moesh::sharding

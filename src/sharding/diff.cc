@@ -29,19 +29,6 @@ struct Devices {
   std::vector<Coordinates> coordinates;
 };
 
-double volume(const std::vector<Range>& block) {
-  double elements = 1;
-  for (const Range& range : block) elements *= static_cast<double>(std::max<std::int64_t>(0, range.size()));
-  return elements;
-}
-
-double common_volume(const std::vector<Range>& a, const std::vector<Range>& b) {
-  double elements = 1;
-  for (std::size_t dim = 0; dim < a.size(); ++dim)
-    elements *= static_cast<double>(std::max<std::int64_t>(0, std::min(a[dim].end, b[dim].end) - std::max(a[dim].begin, b[dim].begin)));
-  return elements;
-}
-
 bool are_equal(const std::vector<Range>& a, const std::vector<Range>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const Range& x, const Range& y) { return x.begin == y.begin && x.end == y.end; });
@@ -92,7 +79,7 @@ class Comparison {
       const std::vector<Range> wanted = after_.block(b, device);
       const std::vector<Range> held = device < before_.coordinates.size() ? before_.block(a, device) : std::vector<Range>{};
       way.is_none = way.is_none && are_equal(held, wanted);
-      way.lacking.push_back(volume(wanted) - (held.empty() && !wanted.empty() ? 0 : common_volume(held, wanted)));
+      way.lacking.push_back(static_cast<double>(volume(wanted) - (held.empty() && !wanted.empty() ? 0 : common_volume(held, wanted))));
     }
     return way;
   }

@@ -1,6 +1,7 @@
 #include "sharding/finding.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include <fmt/core.h>
@@ -25,10 +26,11 @@ Colour colour_of(Severity severity) {
 std::string leads_to(const Fix& fix) {
   if (fix.peak == 0) return "";
   std::string words = fmt::format("{} a device, {} a step", human_bytes(fix.peak), human_seconds(fix.seconds));
-  if (fix.faster > 0) words += fmt::format(", {:.2f} x the speed", fix.faster);
+  if (fix.faster > 0) words += fmt::format(", {:.2f} x the speed{}", fix.faster, fix.devices > 0 ? " of a device" : "");
   if (fix.devices > 0) words += fmt::format(", {} devices", with_commas(fix.devices));
+  if (std::abs(fix.tokens - 1) > 0.01) words += fmt::format(", {:.3g} x the tokens a step", fix.tokens);
   if (fix.is_narrow) words += "; fits narrowly";
-  if (fix.rounds) words += "; the numbers differ";
+  if (fix.rounds) words += "; the losses differ";
   if (fix.usable > 0 && fix.peak > fix.usable) words += fmt::format("; does not fit {}", human_bytes(fix.usable));
   return "   (" + words + ")";
 }
@@ -90,6 +92,7 @@ void write_fixes(const Finding& f, JsonWriter& json) {
     if (fix.usable > 0) json.key("fits_narrowly").value(fix.is_narrow);
     if (fix.faster > 0) json.key("speed").value(fix.faster);
     if (fix.devices > 0) json.key("devices").value(fix.devices);
+    if (std::abs(fix.tokens - 1) > 0.01) json.key("times_the_tokens").value(fix.tokens);
     if (fix.rounds) json.key("rounds").value(true);
     json.end_object();
   }

@@ -22,8 +22,9 @@ struct Fix {
   double seconds = 0;     // per step
   double faster = 0;      // tokens per second and device, relative to those without the fix; 0: not known
   std::int64_t devices = 0;  // if other than without the fix
+  double tokens = 1;         // per step, relative to those without the fix
   bool is_narrow = false;    // fits, but XLA's step would not
-  bool rounds = false;       // keeps weights or moments in another type, so that the numbers differ
+  bool rounds = false;       // keeps weights or moments in another type, so that the losses differ
 };
 
 // The gain that a fix must bring for its finding to be reported.

@@ -40,7 +40,6 @@ inline constexpr const char* dense_layers = "dense_layers";
 inline constexpr const char* moe_layers = "moe_layers";
 inline constexpr const char* local_layers = "local_layers";  // the layers of a cycle that are alike
 inline constexpr const char* layers_per_stage = "layers_per_stage";
-inline constexpr const char* layers_outside_pipeline = "layers_outside_pipeline";
 inline constexpr const char* circular_repeats = "circular_repeats";
 
 // Activations of the residual stream and the dense MLP.

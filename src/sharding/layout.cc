@@ -58,16 +58,19 @@ Spec over_data(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {
   return spec;
 }
 
-void check_even(const LaidTensor& tensor, const std::vector<config::AxisRule>& rules, const mesh::Mesh& mesh) {
+void check_even(const LaidTensor& tensor, const Layout& layout) {
+  const mesh::Mesh& mesh = layout.mesh;
   for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
     const std::int64_t blocks = shards(tensor.spec.dims[dim], mesh);
     if (tensor.shape[dim] % blocks == 0) continue;
-    const std::string rule = rule_behind(tensor, dim, rules, mesh);
+    const std::string rule = rule_behind(tensor, dim, layout.rules, mesh);
     refuse(fmt::format("dim {} ('{}', size {}) does not divide over {} = {} shards{}", dim, tensor.labels()[dim], tensor.shape[dim],
                        axis_names(tensor.spec.dims[dim], mesh), blocks, rule.empty() ? "" : " (rule at " + rule + ")"),
            tensor.path,
-           fmt::format("choose axis sizes that divide it ({}), or a rule that lays the dim elsewhere (logical_axis_rules=[[{},[]]]: whole)",
-                       join(size_keys(tensor.spec.dims[dim], mesh), ", "), tensor.labels()[dim]));
+           fmt::format("choose axis sizes that divide it ({}), or {}", join(size_keys(tensor.spec.dims[dim], mesh), ", "),
+                       layout.rule_set.empty()
+                           ? fmt::format("a rule that lays the dim elsewhere (logical_axis_rules=[[{},[]]]: whole)", tensor.labels()[dim])
+                           : "another rule set, as logical_axis_rules give way to custom_mesh_and_rule"));
   }
 }
 

@@ -64,6 +64,6 @@ std::int64_t replicas(const LaidTensor& tensor, const mesh::Mesh& mesh);
 Spec over_data(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);
 
 // Refuses a tensor with a dim that its axes do not divide evenly. Parameters, inputs and operands of regions must pass.
-void check_even(const LaidTensor& tensor, const std::vector<config::AxisRule>& rules, const mesh::Mesh& mesh);
+void check_even(const LaidTensor& tensor, const Layout& layout);
 
 }  // namespace moesh::sharding

@@ -4,6 +4,7 @@
 
 #include "base/rounding.h"
 #include "base/text.h"
+#include "config/batch_words.h"
 #include "sharding/lint_checks.h"
 #include "sharding/report.h"
 
@@ -114,10 +115,6 @@ void find_uneven(const Layout& layout, const LintOptions& options, Findings& fin
 
 namespace {
 
-std::string batch_key(std::int64_t rows, const mesh::Mesh& mesh) {
-  return fmt::format("per_device_batch_size={:g}", static_cast<double>(rows) / static_cast<double>(mesh.devices()));
-}
-
 // First fewer devices for the batch and more for the length or the model, then other rule sets, then other batch sizes.
 std::vector<Keys> ways_to_feed(const Layout& layout, const LintOptions& options, const AxisList& axes) {
   const mesh::Mesh& mesh = layout.mesh;
@@ -138,8 +135,8 @@ std::vector<Keys> ways_to_feed(const Layout& layout, const LintOptions& options,
   add_tries(other_sets(options.sets), tries);
   const std::int64_t more = round_up(std::max(options.rows, layout.input.shape.front()), blocks);
   const std::int64_t fewer = options.rows / blocks * blocks;
-  if (fewer > 0) tries.push_back({batch_key(fewer, mesh)});
-  tries.push_back({batch_key(more, mesh)});
+  if (fewer > 0) tries.push_back({config::batch_key(config::rows_a_device(fewer, mesh.devices()))});
+  tries.push_back({config::batch_key(config::rows_a_device(more, mesh.devices()))});
   return tries;
 }
 

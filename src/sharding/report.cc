@@ -141,10 +141,14 @@ std::string axis_names(const AxisList& axes, const mesh::Mesh& mesh) {
 
 std::string spec_words(const Spec& spec, const mesh::Mesh& mesh) { return to_string(without_size_one(spec, mesh), mesh); }
 
+namespace {
+
 bool matches(const LaidTensor& tensor, const std::string& filter) {
   return filter.empty() || tensor.path.find(filter) != std::string::npos ||
          std::find(tensor.labels().begin(), tensor.labels().end(), filter) != tensor.labels().end();
 }
+
+}  // namespace
 
 bool has_match(const Layout& layout, const std::string& filter) {
   const auto any = [&](const std::vector<LaidTensor>& tensors) {

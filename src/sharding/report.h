@@ -30,12 +30,10 @@ Layout filtered(const Layout& layout, const std::string& filter);
 // Table lines for paths: a tree on a terminal, whole paths in a pipe or a file (width 0).
 std::vector<TreeLine> path_lines(const std::vector<std::string>& paths, int width);
 
-// "(embed, layers, mlp)", "-" for a dim without a label.
+// "embed, layers, mlp", "-" for a dim without a label.
 std::string words_of(const Labels& labels);
 
 std::string axis_names(const AxisList& axes, const mesh::Mesh& mesh);  // "fsdp=4 x expert=2", without axes of size 1
 std::string spec_words(const Spec& spec, const mesh::Mesh& mesh);      // "[(fsdp, expert), -]", without axes of size 1
-
-bool matches(const LaidTensor& tensor, const std::string& filter);
 
 }  // namespace moesh::sharding

@@ -114,9 +114,6 @@ std::vector<store::ModelTensor> parameters_of(const store::Index& index) {
   return all;
 }
 
-// The type in which numbers are scaled: bfloat16 numbers are rounded only afterwards.
-DType wide(DType dtype) { return dtype == DType::bfloat16 ? DType::float32 : dtype; }
-
 // The tensors of a checkpoint in the form that Hugging Face's files have.
 class Outgoing {
  public:
@@ -138,7 +135,7 @@ class Outgoing {
   const std::byte* numbers(std::size_t index) {
     const store::WrittenTensor& of = written_[index];
     const bool is_scaled = model_.query_factor != 1 && tensors_[index].places.front().row->is_query;
-    const Part whole = room_for(room_, store::whole_block(of.shape), is_scaled ? wide(of.type.dtype) : of.type.dtype);
+    const Part whole = room_for(room_, store::whole_block(of.shape), is_scaled ? wide_of(of.type.dtype) : of.type.dtype);
     for (const store::HuggingFacePlace& place : tensors_[index].places) {
       const store::Layer& layer = *layers_.find(place.ours);
       const std::vector<Part> parts = store::parts_of_ours(model_, place, whole.data, whole.dtype, whole.strides);

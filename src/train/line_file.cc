@@ -1,10 +1,13 @@
 #include "train/line_file.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -69,6 +72,16 @@ bool begins_with(const Descriptor& file, std::string_view signature) {
   return count == static_cast<ssize_t>(signature.size()) && found == signature;
 }
 
+// A run keeps its lock. Who only looks whether a file is written, such as `moesh runs`, has one for an instant.
+bool is_written_by_another(const Descriptor& file) {
+  constexpr int kTries = 50;
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (::flock(file.number(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
 }  // namespace
 
 LineFile::LineFile(std::string path, std::string_view signature) : path_(std::move(path)), file_(-1) {
@@ -85,7 +98,7 @@ LineFile::LineFile(std::string path, std::string_view signature) : path_(std::mo
 
 // The lock is released when the process ends, however it ends. If the file system has no locks, other runs are not noticed.
 void LineFile::take(std::string_view signature) {
-  if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (is_written_by_another(file_)) {
     refuse("another run is writing this file", path_, "a run_name or a metrics_file of its own, or wait for its end");
   }
   const off_t size = size_of(file_);

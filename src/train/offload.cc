@@ -3,20 +3,25 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "train/remat.h"
 
 namespace moesh::train {
 namespace {
 
-// The paths of the nodes whose results have these names; decoder_layer_input stands for the inputs of the layers.
-class Paths {
+// Where values with these names may come from in a plan: the paths of their nodes. decoder_layer_input stands for the inputs of the layers.
+// What is saved of a value may be what a constraint or a reshape made it from, or, if it was resharded, what its reader asked for.
+class Places {
  public:
-  explicit Paths(const std::set<std::string>& names) : names_(names), takes_inputs_(names.contains("decoder_layer_input")) {}
+  explicit Places(const std::set<std::string>& names) : names_(names), takes_inputs_(names.contains("decoder_layer_input")) {}
 
   void see(const graph::Graph& graph) {
     for (const graph::Node& node : graph.nodes) {
-      if (!node.tag.empty() && names_.contains(node.tag)) paths_.insert(node.path);
+      if (names_.contains(node.tag)) see_named(graph, node);
+      for (const graph::ValueId operand : node.operands) {
+        if (is_named(graph, operand)) add(node.path, graph.value(operand));
+      }
       const graph::Graph* body = graph::body_of(node);
       if (body == nullptr) continue;
       const auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes);
@@ -24,32 +29,51 @@ class Paths {
       see(*body);
     }
   }
-  bool contains(const std::string& path) const { return paths_.contains(path); }
+  bool contain(const std::string& path, const Shape& shape) const { return places_.contains({path, elements(shape)}); }
 
  private:
+  void add(const std::string& path, const graph::Value& value) { places_.emplace(path, elements(value.shape)); }
+
+  static bool is_alias(const graph::Node& node) { return node.op == graph::Op::constraint || node.op == graph::Op::reshape; }
+
+  bool is_named(const graph::Graph& graph, graph::ValueId value) const {
+    const graph::Node* maker = &graph.producer_of(value);
+    while (!names_.contains(maker->tag) && is_alias(*maker)) maker = &graph.producer_of(maker->operands[0]);
+    return names_.contains(maker->tag);
+  }
+
+  void see_named(const graph::Graph& graph, const graph::Node& named) {
+    const graph::Node* node = &named;
+    add(node->path, graph.value(node->results[0]));
+    while (is_alias(*node)) {
+      node = &graph.producer_of(node->operands[0]);
+      add(node->path, graph.value(node->results[0]));
+    }
+  }
+
   void see_inputs(const graph::Graph& body, int carried) {
     for (const graph::Node& node : body.nodes) {
       if (node.op != graph::Op::input || carried-- <= 0) return;
-      paths_.insert(node.path);
+      add(node.path, body.value(node.results[0]));
     }
   }
 
   const std::set<std::string>& names_;
   bool takes_inputs_;
-  std::set<std::string> paths_;
+  std::set<std::pair<std::string, std::int64_t>> places_;  // with the number of elements
 };
 
 std::vector<forecast::Offloaded> stacks_of(const graph::Graph& model, const StepProgram& program, const std::set<std::string>& names) {
   if (names.empty()) return {};
-  Paths paths(names);
-  paths.see(model);
+  Places places(names);
+  places.see(model);
   const std::vector<plan::Instruction>& instructions = program.plan.instructions;
   std::map<plan::BufferId, forecast::Offloaded> stacks;
   for (std::size_t i = 0; i < instructions.size(); ++i) {
-    if (instructions[i].phase != graph::Phase::forward || !paths.contains(instructions[i].path)) continue;
+    if (instructions[i].phase != graph::Phase::forward) continue;
     for (const plan::ViewId id : instructions[i].results) {
       const plan::View& view = program.plan.view(id);
-      if (view.advances.empty()) continue;
+      if (view.advances.empty() || !places.contain(instructions[i].path, view.shape)) continue;
       const std::int64_t bytes = plan::shard_elements(view, program.plan.mesh) * size_of(view.dtype);
       stacks.emplace(view.buffer, forecast::Offloaded{view.buffer, bytes, static_cast<plan::InstructionId>(i)});
     }

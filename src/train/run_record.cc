@@ -1,6 +1,7 @@
 #include "train/run_record.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>

@@ -10,7 +10,7 @@ namespace {
 struct Schedule {
   double peak, last;
   std::int64_t steps, warmup, decay;
-  bool cosine, cosine_decay;
+  bool cosine_decay;
 };
 
 Schedule schedule_of(const config::Settings& settings) {
@@ -20,7 +20,7 @@ Schedule schedule_of(const config::Settings& settings) {
   const bool cosine = settings.text("lr_schedule_type") == "cosine";
   const auto warmup = static_cast<std::int64_t>(static_cast<double>(steps) * settings.real("warmup_steps_fraction"));
   const auto wsd = static_cast<std::int64_t>(static_cast<double>(steps) * settings.real("wsd_decay_steps_fraction"));
-  return {peak, peak * settings.real("learning_rate_final_fraction"), steps, warmup, cosine ? steps - warmup : wsd, cosine,
+  return {peak, peak * settings.real("learning_rate_final_fraction"), steps, warmup, cosine ? steps - warmup : wsd,
           cosine || settings.text("wsd_decay_style") == "cosine"};
 }
 

@@ -200,12 +200,13 @@ class Balance {
   std::int64_t first_layer_ = 0;
 };
 
-}  // namespace
-
+// Whether parameters are protected from updates that are not finite.
 bool guards_parameters(const config::Settings& settings) {
   return settings.text("non_finite_policy") == "skip_step" || settings.boolean("abort_on_nan_loss") ||
          settings.boolean("abort_on_inf_loss");
 }
+
+}  // namespace
 
 void add_update(Builder& builder, const std::vector<Trained>& parameters, const UpdateOf& of, const config::Settings& settings,
                 std::int64_t devices) {

@@ -31,9 +31,6 @@ inline constexpr const char* param_norm = "param_norm";  // of the new parameter
 inline constexpr const char* applied = "applied";        // 1, or 0 for a step that is left out: the new state is the old one
 }  // namespace update_results
 
-// Whether parameters are protected from updates that are not finite.
-bool guards_parameters(const config::Settings& settings);
-
 // Adds moments and numbers as inputs, the norms and whether the step is applied, then the updates. Each new parameter and moment is
 // the result of its name. `devices`: how many devices can share the work.
 void add_update(graph::Builder& builder, const std::vector<Trained>& parameters, const UpdateOf& of,

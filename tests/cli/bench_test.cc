@@ -90,6 +90,14 @@ TEST(Bench, ComputesWithAsManyThreadsAsAreAskedFor) {
   }
 }
 
+TEST(Bench, RefusesToTimeNoSteps) {
+  for (const std::string command : {"bench", "bench decode"}) {
+    const Outcome made = outcome(command + kSmall + " steps=0");
+    EXPECT_EQ(made.code, 2) << command;
+    EXPECT_THAT(made.err, HasSubstr("steps=0: how many are to be timed?"));
+  }
+}
+
 TEST(Bench, RefusesWhatATrainingRunDoes) {
   EXPECT_EQ(outcome("bench model_name=no-such-model").code, 2);
   EXPECT_THAT(outcome(std::string("bench kernel") + kSmall).err, HasSubstr("kernel"));

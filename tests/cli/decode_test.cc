@@ -96,6 +96,7 @@ TEST(DecodeCommand, SaysWhatIsWrong) {
   EXPECT_THAT(refusal("{\"text\": 1}\n"), HasSubstr("p.jsonl:1: 'prompt' is missing"));
   EXPECT_THAT(refusal("\n{\"prompt\": \"a\", \"max_tokens\": 0}\n"), HasSubstr("p.jsonl:2: 'max_tokens' is 0, 1 or more was expected"));
   EXPECT_THAT(refusal("{\"prompt\": \"a\", \"stop\": 5}\n"), HasSubstr("'stop' is neither a text nor a list of texts"));
+  EXPECT_THAT(refusal("{\"prompt\": \"a\", \"max_token\": 3}\n"), HasSubstr("p.jsonl:1: 'max_token' says nothing about a prompt"));
   EXPECT_THAT(refusal("\n"), HasSubstr("no line is a prompt"));
   EXPECT_THAT(decode({"abc", "max_target_length=3"}).err, HasSubstr("3 tokens, and 3 at most make a text with what follows"));
   EXPECT_THAT(decode({""}).err, HasSubstr("a prompt without any token"));

@@ -1,4 +1,5 @@
 // `moesh compile --html`: planned steps on one HTML page.
+#include <cmath>
 #include <filesystem>
 #include <regex>
 
@@ -81,7 +82,7 @@ TEST_F(PlanPage, HasTheFiguresOfTheJson) {
   EXPECT_THAT(page, HasSubstr(fmt::format("<small>fits: {} of {}</small>", words(memory["peak"]), words(memory["usable"]))));
   EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", forecast::seconds_words(json["seconds_per_step"]))));
   EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", forecast::seconds_words(json["exposed_seconds"]))));
-  EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", with_commas(static_cast<std::int64_t>(json["tokens_per_second_per_device"].get<double>())))));
+  EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", with_commas(std::llround(json["tokens_per_second_per_device"].get<double>())))));
   EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{:.1f}%</strong>", 100 * json["mfu"].get<double>())));
   for (const auto& [component, bytes] : memory["components"].items()) {
     if (bytes.get<std::int64_t>() == 0) continue;

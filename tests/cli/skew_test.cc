@@ -87,6 +87,12 @@ TEST(Skew, GrowsWhatWaitsForTheBusiestDevice) {
   }
 }
 
+TEST(Skew, IsNoLessThanZero) {
+  const Outcome refused = outcome(kSpread + "--skew -0.5");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--skew -0.5: a router_skew of 0 or more was expected"));
+}
+
 TEST(Skew, WithoutItHalfADozenRowsAreUnevenAndManyAreEven) {
   const Json many = step_json(kSpread + "--skew 0");
   EXPECT_GT(figure(many, "expected_maximum", "busiest_by_mean"), 1.01);

@@ -50,6 +50,12 @@ TEST(VerifyCommand, HoldsALayoutAgainstOneDevice) {
   EXPECT_THAT(outcome(layout + " " + kRecordedLlama).err, HasSubstr("a recorded run, '" + kRecordedLlama + "', beside --against-one-device"));
 }
 
+TEST(VerifyCommand, RefusesToCompareNoSteps) {
+  const Outcome refused = outcome("verify --against-one-device base_num_decoder_layers=1 dataset_type=synthetic steps=0 compile_topology=cpu-2");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("steps=0 leaves nothing to compare"));
+}
+
 TEST(VerifyCommand, HoldsALayoutWithMicrobatchesAgainstOneDevice) {
   const Outcome held = outcome(
       "verify --against-one-device base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 "

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "config/load.h"
 
 namespace moesh::config {
@@ -27,6 +28,19 @@ TEST(BatchWords, TellFractionsAndWhatIsLoadedBesides) {
             "2 rows of 128 tokens a step, 0.25 a device, the first of 8 rows that are loaded");
   EXPECT_EQ(batch_words(sizes({"per_device_batch_size=0.5", "gradient_accumulation_steps=2"}, 8), 128, 8),
             "8 rows of 128 tokens a step, 1 a device, in 2 microbatches of 4 rows, the first of 16 rows that are loaded");
+}
+
+// The rows are a product that is rounded down: 15 / 11 * 11 is less than 15.
+TEST(BatchKey, MakesTheRowsItWasWrittenFor) {
+  EXPECT_EQ(batch_key(0.5), "per_device_batch_size=0.5");
+  EXPECT_EQ(batch_key(rows_a_device(13, 128)), "per_device_batch_size=0.1015625");
+  for (std::int64_t devices = 1; devices < 300; ++devices) {
+    for (std::int64_t rows = 1; rows < 3 * devices; rows += 7) {
+      const std::string key = batch_key(rows_a_device(rows, devices));
+      const double read = parse_real(key.substr(key.find('=') + 1)).value();
+      ASSERT_EQ(static_cast<std::int64_t>(read * static_cast<double>(devices)), rows) << key << " on " << devices;
+    }
+  }
 }
 
 TEST(BatchWords, AreAlsoJson) {

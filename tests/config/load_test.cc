@@ -82,6 +82,11 @@ TEST(Load, ChecksWhatTheEnvironmentSays) {
   EXPECT_EQ(refusal(""), "M_STEPS: steps is 'many', an integer was expected");
 }
 
+TEST(Load, RefusesAVariableThatNamesNoKey) {
+  const Variable variable("M_STEPZ", "7");
+  EXPECT_THAT(refusal(""), StartsWith("M_STEPZ: unknown key 'stepz'\n  fix: did you mean steps"));
+}
+
 TEST(Load, SuggestsTheNearestKeys) {
   EXPECT_THAT(
       refusal("ici_fdsp_parallelism=2"),

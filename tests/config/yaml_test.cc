@@ -36,6 +36,8 @@ TEST(Yaml, KeepsTheOrderAndThePlaceOfEveryNode) {
   EXPECT_EQ(list.items[1].items[1].where, "f.yml:4");
 }
 
+TEST(Yaml, PassesOverAByteOrderMark) { EXPECT_EQ(parse("\xEF\xBB\xBFsteps: 2\n").items.at(0).key, "steps"); }
+
 TEST(Yaml, TakesTextThatLiesNowhere) { EXPECT_EQ(parse_yaml(std::string_view(), "mine.yml").type, YamlNode::Type::null); }
 
 TEST(Yaml, KnowsQuotedTextFromPlain) {

@@ -145,25 +145,27 @@ TEST(PlannedWeights, AreInTheTypeOfTheArithmetic) {
 }
 
 // A model whose weights take 21.7 GiB of a device's 74.4, for which the peak is planned at both sides of the limit.
-void expect_flip(const std::string& request, double step) {
+// `together`: the rows lie on so many devices.
+void expect_flip(const std::string& request, std::int64_t together) {
   const std::string model = "model_name=mixtral-8x7b compile_topology=h100-4 ici_fsdp_parallelism=1 " + request;
   const session::Session session = session_of(model + " per_device_batch_size=1");
   const forecast::MostRows most = most_rows(session, plan_step(session).forecast);
   ASSERT_GT(most.rows, 0);
-  const auto fits = [&](double per_device) {
-    return plan_step(session_of(fmt::format("{} per_device_batch_size={}", model, per_device))).forecast.fits();
+  const auto fits = [&](std::int64_t rows) {
+    return plan_step(session_of(fmt::format("{} per_device_batch_size={}", model, static_cast<double>(rows) / 4))).forecast.fits();
   };
   EXPECT_EQ(static_cast<double>(most.rows), 4 * most.per_device_batch_size);
-  EXPECT_EQ(most.rows < 4, step < 1);
-  EXPECT_TRUE(fits(most.per_device_batch_size)) << request << " " << most.rows;
-  EXPECT_FALSE(fits(most.per_device_batch_size + step)) << request << " " << most.rows;
+  EXPECT_EQ(most.rows % together, 0);
+  EXPECT_TRUE(fits(most.rows)) << request << " " << most.rows;
+  EXPECT_FALSE(fits(most.rows + together)) << request << " " << most.rows;
 }
 
 TEST(MostRows, AreTheLastThatFit) {
   expect_flip("ici_tensor_parallelism=4 max_target_length=4096", 1);
-  expect_flip("ici_expert_parallelism=4 max_target_length=4096", 1);
+  expect_flip("ici_expert_parallelism=4 max_target_length=4096", 4);
+  expect_flip("ici_tensor_parallelism=2 ici_expert_parallelism=2 max_target_length=4096", 2);
   expect_flip("ici_tensor_parallelism=4 max_target_length=250000", 1);
-  expect_flip("ici_tensor_parallelism=4 max_target_length=700000", 0.25);
+  expect_flip("ici_tensor_parallelism=4 max_target_length=700000", 1);
 }
 
 TEST(MostRows, AreNoneIfTheWeightsAloneAreTooLarge) {

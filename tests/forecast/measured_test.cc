@@ -86,7 +86,7 @@ TEST_F(SharedMachine, DoesEachShardThatDiffersOnce) {
 TEST_F(SharedMachine, TakesTurns) {
   const mesh::Topology shared = target();
   const std::vector<Timing> timings = timings_of(plan_, cost::Network(training_.session.mesh, shared));
-  const std::vector<std::int64_t> runs = runs_of(plan_);
+  const std::vector<std::int64_t> runs = plan::runs_of(plan_);
   const Schedule schedule = schedule_of(plan_, plan::pack(plan_, [](const plan::Buffer& buffer) { return buffer.bytes; }), timings);
   double all = 0, exchanges = 0;
   for (std::size_t i = 0; i < timings.size(); ++i) {

@@ -24,7 +24,7 @@ struct Profiled {
 };
 
 // How many instructions a run executes: those outside of loops once, and those inside once per iteration.
-std::int64_t runs_of(const plan::Plan& plan) {
+std::int64_t all_runs(const plan::Plan& plan) {
   std::int64_t runs = 0;
   std::vector<std::int64_t> around{1};
   for (const plan::Instruction& instruction : plan.instructions) {
@@ -38,7 +38,7 @@ std::int64_t runs_of(const plan::Plan& plan) {
 
 TEST(Spans, AreOfEveryRunOfEveryInstructionInOrder) {
   const Profiled made(test::kTinyModel + "compile_topology=cpu-4 ici_fsdp_parallelism=4 gradient_accumulation_steps=2");
-  EXPECT_EQ(static_cast<std::int64_t>(made.spans.size()), runs_of(made.plan()));
+  EXPECT_EQ(static_cast<std::int64_t>(made.spans.size()), all_runs(made.plan()));
   double now = 0;
   for (const run::Span& span : made.spans) {
     EXPECT_GE(span.begin, now);

@@ -1,4 +1,5 @@
 // Tests of the partitioner on short graphs: the graph before and after, and what is reported of the choices.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "graph/parse.h"
@@ -62,6 +63,48 @@ TEST(Choices, AreToldOfEveryOpThatHadOne) {
   EXPECT_EQ(made.choices[0].op, graph::Op::binary);
   EXPECT_EQ(made.choices[0].equation, "");
   EXPECT_EQ(made.choices[0].phase, graph::Phase::backward);
+}
+
+// The seconds of the last node's choice in a graph of these nodes.
+double seconds_of_last(const std::vector<std::string>& nodes, const std::string& roots, const std::vector<sharding::Spec>& specs,
+                       const sharding::Spec& result) {
+  std::string text = roots;
+  std::size_t value = specs.size();
+  std::string returned;
+  for (const std::string& node : nodes) {
+    text += fmt::format("%{}: {}\n", value, node);
+    returned += fmt::format("{} %{} as y{}", returned.empty() ? "return" : ",", value, value);
+    ++value;
+  }
+  const mesh::Topology target = mesh::find_topology("v5p-8", 1);
+  const std::vector<config::AxisRule> rules;
+  const std::vector<Want> results(nodes.size(), result);
+  return partition(graph::parse_graph(text + returned + "\n").graph, specs, results, {kFour, target, rules}).choices.back().chosen.seconds;
+}
+
+// Answers are kept for questions that come again. Two ops that differ in one attribute only are two questions.
+TEST(Choices, ArePricedByTheAttributesOfTheirOwnOp) {
+  const std::string attention = "float32[4, 4096, 8, 64] = attention %0, %1, %2, %3, %4 ";
+  const std::string roots =
+      "%0: float32[4, 4096, 8, 64] = input labels=(-, -, -, -)  # q\n%1: float32[4, 4096, 8, 64] = input labels=(-, -, -, -)  # k\n"
+      "%2: float32[4, 4096, 8, 64] = input labels=(-, -, -, -)  # v\n%3: int32[4, 4096] = input labels=(-, -)  # p\n"
+      "%4: int32[4, 4096] = input labels=(-, -)  # s\n";
+  const sharding::Spec by_length{{{}, {0}, {}, {}}, {}};
+  const std::vector<sharding::Spec> specs{by_length, by_length, by_length, {{{}, {0}}, {}}, {{{}, {0}}, {}}};
+  // The first of three has the others' operands gathered, so these have equal layouts to choose from.
+  const auto last_of = [&](const std::string& second, const std::string& third) {
+    return seconds_of_last({attention + "  # a", attention + second, attention + third}, roots, specs, by_length);
+  };
+  const std::vector<std::string> kinds{"balanced_over=1  # a", "window=64 balanced_over=1  # a", "window=256 balanced_over=1  # a",
+                                       "chunk=512 balanced_over=1  # a", "balanced_over=4  # a"};
+  for (const std::string& first : kinds) {
+    for (const std::string& second : kinds) {
+      SCOPED_TRACE(first + " before " + second);
+      EXPECT_EQ(last_of(first, second), last_of(second, second));
+    }
+  }
+  EXPECT_NE(last_of(kinds[0], kinds[0]), last_of(kinds[1], kinds[1]));
+  EXPECT_NE(last_of(kinds[0], kinds[0]), last_of(kinds[4], kinds[4]));
 }
 
 }  // namespace

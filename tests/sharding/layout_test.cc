@@ -64,19 +64,31 @@ TEST(OverData, DoesNothingWithoutADataAxis) {
   EXPECT_EQ(over_data({8}, {{{}}, {}}, mesh), (Spec{{{}}, {}}));
 }
 
+Layout layout_with(std::vector<config::AxisRule> rules, const std::string& rule_set) {
+  return {mesh_of_layouts(), rule_set, std::move(rules), false, {}, {}, {}, {}, {}};
+}
+
 TEST(CheckEven, NamesTensorDimSizesAndRule) {
   LaidTensor odd = tensor({8, 10}, {{}, {1, 2, 3}});
   odd.constraint.labels = {"", "mlp"};
   const std::vector<config::AxisRule> rules{rule("other", {"fsdp"}, "mine.yml:2"),
                                             rule("mlp", {"fsdp", "one", "tensor"}, "mine.yml:7")};
-  EXPECT_EQ(message_of([&] { check_even(odd, rules, mesh_of_layouts()); }),
+  EXPECT_EQ(message_of([&] { check_even(odd, layout_with(rules, "")); }),
             "decoder/w: dim 1 ('mlp', size 10) does not divide over fsdp=4 x tensor=2 = 8 shards (rule at mine.yml:7)\n"
             "  fix: choose axis sizes that divide it (ici_fsdp_parallelism, ici_tensor_parallelism), or a rule that lays the dim elsewhere "
             "(logical_axis_rules=[[mlp,[]]]: whole)");
 }
 
+// Rules of the command line give way to a rule set, so they are no way out of one.
+TEST(CheckEven, OffersNoRulesBesideARuleSet) {
+  LaidTensor odd = tensor({8, 10}, {{}, {1, 2, 3}});
+  odd.constraint.labels = {"", "mlp"};
+  const std::string message = message_of([&] { check_even(odd, layout_with({rule("mlp", {"fsdp", "one", "tensor"}, "mine.yml:7")}, "ep-tp")); });
+  EXPECT_THAT(message, ::testing::EndsWith("or another rule set, as logical_axis_rules give way to custom_mesh_and_rule"));
+}
+
 TEST(CheckEven, AcceptsWhatDivides) {
-  EXPECT_EQ(message_of([] { check_even(tensor({8, 4}, {{1}, {3}}), {}, mesh_of_layouts()); }), "no error");
+  EXPECT_EQ(message_of([] { check_even(tensor({8, 4}, {{1}, {3}}), layout_with({}, "")); }), "no error");
 }
 
 // The place of the first default rule for a label.

@@ -192,6 +192,8 @@ TEST(KeptRuns, BeginWithThoseOfAnother) {
   const Kept whole(kTinyModel), parameters(kTinyModel);
   EXPECT_THAT(whole.run("steps=6 load_full_state_path=" + first.at(2)).out, HasSubstr("Goes on after step 2, from " + first.at(2)));
   EXPECT_THAT(store::steps_in(whole.folder()), ElementsAre(4, 5));
+  EXPECT_THAT(Kept(kTinyModel).run("load_full_state_path=" + first.at(2) + " load_parameters_path=" + first.folder()).err,
+              HasSubstr("load_full_state_path and load_parameters_path are both given\n  fix: give one of them"));
   const Outcome outcome = parameters.run("steps=1 learning_rate=0 load_parameters_path=" + first.folder());
   EXPECT_THAT(outcome.out, HasSubstr("Starts with the parameters of " + first.at(3)));
   const auto theirs = numbers_in(first.at(3)), ours = numbers_in(parameters.at(0));

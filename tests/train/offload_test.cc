@@ -42,6 +42,23 @@ TEST(Offload, TakesWhatIsNamedAndNoMore) {
   EXPECT_EQ(by_policy("minimal"), 0);
 }
 
+// Values may be saved before a constraint or a reshape, or resharded: the projections of all families are found, on any mesh.
+TEST(OffloadSlow, TakesTheProjectionsOfAllFamilies) {
+  for (const std::string model : {"llama2-7b", "mixtral-8x7b", "deepseek2-16b", "deepseek3-671b", "qwen3-30b-a3b", "gpt-oss-20b", "gpt3-6b", "gemma-7b",
+                                  "gemma2-9b", "gemma3-27b", "gemma4-31b", "llama4-17b-16e", "qwen2.5-7b", "envy-switch-base"}) {
+    for (const std::string mesh : {"ici_fsdp_parallelism=64", "ici_fsdp_parallelism=16 ici_tensor_parallelism=4",
+                                   "ici_fsdp_parallelism=32 ici_context_parallelism=2"}) {
+      SCOPED_TRACE(model + " " + mesh);
+      const std::string request = "model_name=" + model + " compile_topology=h100-64 per_device_batch_size=1 " + mesh + " remat_policy=";
+      const auto planned = [&](const std::string& policy) { return advice::plan_step(test::words_of(request + policy)); };
+      const Planned full = planned("full"), kept = planned("save_qkv_proj"), moved = planned("qkv_proj_offloaded");
+      EXPECT_GT(moved.step.forecast.host.bytes, 0);
+      // Two layers, or two cycles of several, stay on the device, and so do layers that are apart.
+      EXPECT_LT(static_cast<double>(saved_bytes(moved) - saved_bytes(full)), 0.3 * static_cast<double>(saved_bytes(kept) - saved_bytes(full)));
+    }
+  }
+}
+
 TEST(Offload, SaysWhatStaysOnTheDevice) {
   testing::internal::CaptureStderr();
   const Planned unscanned = planned("scan_layers=false base_num_decoder_layers=2 override_model_config=true query_proj=offload");
