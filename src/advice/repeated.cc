@@ -104,12 +104,13 @@ void find_repeated_work(const StepView& view, const Repeated& repeated, const st
   const mesh::Axis& axis = layout.mesh.axis(repeated.axis);
   const auto usable = static_cast<double>(view.step.forecast.usable_memory);
   const bool much_memory = static_cast<double>(repeated.activations) > kMemoryWorthSaying * usable;
-  if (repeated.flops < kFlopsWorthSaying && !much_memory) return;
+  const bool much_work = repeated.flops >= kFlopsWorthSaying;
+  if (!much_work && !much_memory) return;
   std::vector<std::string> ops;
   for (std::size_t i = 0; i < std::min(kMostOps, repeated.ops.size()); ++i)
     ops.push_back(fmt::format("{} ({})", repeated.ops[i].first, percent(repeated.ops[i].second)));
   std::vector<std::string> what;
-  if (repeated.flops >= kFlopsWorthSaying) what.push_back(percent(repeated.flops) + " of the FLOPs");
+  if (much_work) what.push_back(percent(repeated.flops) + " of the FLOPs");
   if (much_memory) what.push_back(human_bytes(repeated.activations) + " of saved activations");
   const std::string labels = labels_on(layout, repeated.axis);
   Finding f{Severity::warning, "repeated-work", axis.name,
@@ -117,8 +118,10 @@ void find_repeated_work(const StepView& view, const Repeated& repeated, const st
                         labels.empty()                               ? "no rule lays anything on it"
                         : lays_activations_on(layout, repeated.axis) ? "rules lay only " + labels + " on it"
                                                                      : "rules lay only weights on it (" + labels + ")"),
-            ops.empty() ? "saved activations" : join(ops, ", "),
-            fmt::format("each step does for {} devices what {} could", layout.mesh.devices(), layout.mesh.devices() / axis.size())};
+            much_work ? join(ops, ", ") : "saved activations",
+            much_work ? fmt::format("each step does for {} devices what {} could", layout.mesh.devices(),
+                                    layout.mesh.devices() / axis.size())
+                      : fmt::format("spread over them they would take {}", human_bytes(repeated.activations / axis.size()))};
   f.tries = sharding::given_away(layout, repeated.axis, 1);
   for (std::int64_t size = 2; size < axis.ici; size *= 2) {
     sharding::add_tries(sharding::given_away(layout, repeated.axis, size), f.tries);

@@ -150,7 +150,9 @@ bool is_hugging_face(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error) || std::filesystem::file_size(file, error) > kMostConfig)
     return false;
-  const Json config = Json::parse(read_file(file, "the description of a model", kMostConfig, kFix), nullptr, false);
+  const std::string text = read_file(file, "the description of a model", kMostConfig, kFix);
+  const bool is_named_so = std::filesystem::path(file).filename() == "config.json";
+  const Json config = is_named_so ? parse_json(text, file) : Json::parse(text, nullptr, false);
   return config.is_object() && (config.contains("model_type") || config.contains("architectures"));
 }
 

@@ -100,6 +100,8 @@ TEST(DecodeCommand, SaysWhatIsWrong) {
   EXPECT_THAT(refusal("\n"), HasSubstr("no line is a prompt"));
   EXPECT_THAT(decode({"abc", "max_target_length=3"}).err, HasSubstr("3 tokens, and 3 at most make a text with what follows"));
   EXPECT_THAT(decode({""}).err, HasSubstr("a prompt without any token"));
+  folder.write("config.json", "{");
+  EXPECT_THAT(outcome("decode " + folder.path() + " abc").err, HasSubstr(folder.path() + "/config.json"));
 }
 
 TEST(DecodeCommandSlow, GoesOnWithTheParametersOfARun) {
