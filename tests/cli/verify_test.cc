@@ -56,33 +56,30 @@ TEST(VerifyCommand, RefusesToCompareNoSteps) {
   EXPECT_THAT(refused.err, HasSubstr("steps=0 leaves nothing to compare"));
 }
 
-TEST(VerifyCommand, HoldsALayoutWithMicrobatchesAgainstOneDevice) {
-  const Outcome held = outcome(
-      "verify --against-one-device base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 "
-      "base_num_kv_heads=2 head_dim=8 vocab_size=256 max_target_length=16 per_device_batch_size=1 dataset_type=synthetic "
-      "dtype=float32 steps=2 compile_topology=cpu-2 ici_fsdp_parallelism=2 gradient_accumulation_steps=3");
+Outcome expect_as_on_one_device(const std::string& request) {
+  const Outcome held = outcome("verify --against-one-device dataset_type=synthetic dtype=float32 " + request);
   EXPECT_EQ(held.code, 0) << held.out << held.err;
   EXPECT_THAT(held.out, EndsWith("all as on one device.\n"));
+  return held;
 }
 
-TEST(VerifyCommand, HoldsALayoutOfSeveralOwnersAgainstOneDevice) {
-  const Outcome held = outcome(
-      "verify --against-one-device base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 "
-      "base_num_kv_heads=2 head_dim=8 vocab_size=256 max_target_length=16 per_device_batch_size=1 dataset_type=synthetic "
-      "dtype=float32 steps=1 compile_topology=cpu-2 ici_fsdp_parallelism=2 owners=2");
-  EXPECT_EQ(held.code, 0) << held.out << held.err;
-  EXPECT_THAT(held.out, EndsWith("all as on one device.\n"));
+constexpr const char* kOnTwo =
+    "base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 base_num_kv_heads=2 head_dim=8 vocab_size=256 "
+    "max_target_length=16 per_device_batch_size=1 compile_topology=cpu-2 ici_fsdp_parallelism=2 ";
+
+TEST(VerifyCommand, HoldsALayoutWithMicrobatchesAgainstOneDevice) {
+  expect_as_on_one_device(std::string(kOnTwo) + "steps=2 gradient_accumulation_steps=3");
 }
+
+TEST(VerifyCommand, HoldsALayoutOfSeveralOwnersAgainstOneDevice) { expect_as_on_one_device(std::string(kOnTwo) + "steps=1 owners=2"); }
 
 // Softmax cancels the biases of keys, so their gradients are rounding errors, of which Adam makes whole steps.
 TEST(VerifyCommand, TakesNoStepsOfRoundingErrorsForADifference) {
-  const Outcome held = outcome(
-      "verify --against-one-device decoder_block=gpt_oss base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=2 base_emb_dim=64 "
-      "base_mlp_dim=32 base_num_query_heads=8 base_num_kv_heads=4 head_dim=16 sliding_window_size=16 attention_bias=true vocab_size=128 "
-      "max_target_length=32 per_device_batch_size=2 dataset_type=synthetic dtype=float32 steps=2 compile_topology=cpu-8 "
-      "ici_fsdp_parallelism=2 ici_expert_parallelism=2 ici_tensor_parallelism=2 learning_rate=0.01 use_ring_of_experts=true");
-  EXPECT_EQ(held.code, 0) << held.out << held.err;
-  EXPECT_THAT(held.out, EndsWith("all as on one device.\n"));
+  const Outcome held = expect_as_on_one_device(
+      "decoder_block=gpt_oss base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=2 base_emb_dim=64 base_mlp_dim=32 "
+      "base_num_query_heads=8 base_num_kv_heads=4 head_dim=16 sliding_window_size=16 attention_bias=true vocab_size=128 "
+      "max_target_length=32 per_device_batch_size=2 steps=2 compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=2 "
+      "ici_tensor_parallelism=2 learning_rate=0.01 use_ring_of_experts=true");
   EXPECT_EQ(held.err, "");  // the run on one device, whose experts need no ring, says nothing of its own
 }
 
