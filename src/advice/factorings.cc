@@ -85,7 +85,7 @@ std::optional<std::int64_t> state_on(const session::Session& session, const mesh
       sharding::Spec spec = sharding::lay(tensor.constraint, layout.rules, mesh);
       if (spreads_moments && tensors == &layout.moments) spec = sharding::over_data(tensor.shape, spec, mesh);
       if (!sharding::divides(tensor.shape, spec, mesh)) return std::nullopt;
-      bytes += elements(sharding::shard_shape(tensor.shape, spec, mesh)) * size_of(tensor.dtype);
+      bytes += sharding::shard_bytes(tensor.shape, tensor.dtype, spec, mesh);
     }
   }
   return bytes;

@@ -15,13 +15,12 @@ using forecast::Component;
 bool has_target(const session::Session& session) { return !session.loaded.settings.text("compile_topology").empty(); }
 
 std::string memory_words(const forecast::Memory& memory) {
-  const auto of = [&](Component component) { return memory.components[static_cast<std::size_t>(component)]; };
   const std::array<std::pair<std::string_view, std::int64_t>, 5> parts{{
-      {"state", of(Component::parameters) + of(Component::optimizer_state) + of(Component::other_state)},
-      {"gradients", of(Component::gradients)},
-      {"saved activations", of(Component::saved_activations)},
-      {"weights in use", of(Component::weights_in_use)},
-      {"working values and collective buffers", of(Component::working_values)},
+      {"state", memory.of(Component::parameters) + memory.of(Component::optimizer_state) + memory.of(Component::other_state)},
+      {"gradients", memory.of(Component::gradients)},
+      {"saved activations", memory.of(Component::saved_activations)},
+      {"weights in use", memory.of(Component::weights_in_use)},
+      {"working values and collective buffers", memory.of(Component::working_values)},
   }};
   std::vector<std::string> words;
   std::int64_t rest = memory.peak;

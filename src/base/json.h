@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ class JsonWriter {
   JsonWriter& value(std::int64_t i);
   JsonWriter& value(int i) { return value(static_cast<std::int64_t>(i)); }
   JsonWriter& value(double d);  // null if it is not finite
+  JsonWriter& value(const std::optional<double>& d) { return d ? value(*d) : null(); }
   JsonWriter& value(std::string_view s);
   JsonWriter& value(const char* s) { return value(std::string_view(s)); }
   JsonWriter& value(const std::string& s) { return value(std::string_view(s)); }

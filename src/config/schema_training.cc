@@ -36,7 +36,8 @@ constexpr Key kTraining[] = {
      "leaves out updates whose loss or gradient stands out from the recent ones"},
     {"skip_step_interval", integer, "128", "1..", accepted, kHelpSpikes},
     {"skip_step_scaling_factor", real, "6.0", "", accepted, kHelpSpikes},
-    {"trainable_parameters_mask", texts, "[]", "", planned_without, "trains only parameters with these names; empty for all"},
+    {"trainable_parameters_mask", texts, "[]", "", used,
+     "regular expressions: only parameters whose path holds one are trained, the others stay as they are; empty for all"},
 };
 
 constexpr Key kSchedule[] = {

@@ -91,10 +91,6 @@ double permute_seconds(double operand_bytes, const Group& group) {
 
 }  // namespace
 
-std::int64_t operand_bytes(const Shape& shape, DType dtype, const sharding::Spec& from, const mesh::Mesh& mesh) {
-  return elements(sharding::shard_shape(shape, from, mesh)) * size_of(dtype);
-}
-
 double wire_bytes(Kind kind, double operand_bytes, std::int64_t group) {
   const auto n = static_cast<double>(group);
   switch (kind) {

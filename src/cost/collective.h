@@ -10,9 +10,6 @@
 
 namespace moesh::cost {
 
-// The bytes that one device hands to a collective whose operand has the layout `from`.
-std::int64_t operand_bytes(const Shape& shape, DType dtype, const sharding::Spec& from, const mesh::Mesh& mesh);
-
 // The bytes that leave a device, by the usual ring algorithms; none for a slice.
 double wire_bytes(graph::ReshardOf::Kind kind, double operand_bytes, std::int64_t group);
 

@@ -83,13 +83,13 @@ forecast::MostRows most_rows(const session::Session& session, const forecast::Fo
   Peaks peaks(session, planned);
   const std::int64_t devices = session.mesh.devices();
   const auto most = [&](std::int64_t rows) { return forecast::MostRows{rows, config::rows_a_device(rows, devices)}; };
-  if (planned.memory.components[static_cast<std::size_t>(forecast::Component::parameters)] > planned.usable_memory) return most(0);
+  if (planned.memory.of(forecast::Component::parameters) > planned.usable_memory) return most(0);
   // If rows lie on several devices, only multiples can be laid out, or fewer than those.
   std::int64_t together = 1;
   while (together < devices && (devices % together != 0 || !peaks.lie(devices + together))) ++together;
   if (peaks.fits(together)) return most(most_multiples(peaks, together));
   for (std::int64_t rows = together - 1; rows >= 1; --rows) {
-    if (peaks.fits(rows)) return most(rows);
+    if (together % rows == 0 && peaks.fits(rows)) return most(rows);
   }
   return most(0);
 }

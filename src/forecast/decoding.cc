@@ -14,7 +14,7 @@
 namespace moesh::forecast {
 namespace {
 
-std::int64_t parameter_bytes(const Forecast& f) { return f.memory.components[static_cast<std::size_t>(Component::parameters)]; }
+std::int64_t parameter_bytes(const Forecast& f) { return f.memory.of(Component::parameters); }
 
 double bytes_a_row(const Decoding& of) { return static_cast<double>(of.cache_bytes()) / static_cast<double>(of.rows); }
 

@@ -101,7 +101,7 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   const auto devices = static_cast<double>(plan.mesh.devices());
   made.tokens_per_second_per_device = size.tokens / devices / made.seconds;
   const double peak = target.chip.bf16_flops_per_second.value_or(target.chip.f32_flops_per_second.value_or(0));
-  if (peak > 0) made.mfu = size.model_flops / devices / made.seconds / peak;
+  if (peak > 0 && size.model_flops > 0) made.mfu = size.model_flops / devices / made.seconds / peak;
   made.kernel_times = std::move(lists.kernels);
   made.collectives = std::move(lists.collectives);
   made.memory = memory_of(resident, arena, layout);

@@ -73,7 +73,7 @@ struct Forecast {
   double kernels = 0;  // the time in which kernels run
   double exposed = 0;  // the time in which no kernel runs, because of collectives
   double tokens_per_second_per_device = 0;
-  double mfu = 0;                        // model FLOP/s relative to the chip's peak; 0: the peak is not known
+  std::optional<double> mfu;             // model FLOP/s relative to the chip's peak, if both are known
   std::vector<KernelTime> kernel_times;  // the longest first
   std::vector<Sent> collectives;         // in the plan's order
   Memory memory;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mesh/hardware.h"
@@ -21,9 +22,9 @@ struct Offloaded {
 
 struct HostMemory {
   std::vector<Offloaded> offloaded;
-  std::int64_t bytes = 0;  // per device
-  double seconds = 0;      // of the transfers in one direction; 0 if the chip's file does not say how fast its host is reached
-  double waits = 0;        // for the transfers of both directions, if the passes are too short to hide them
+  std::int64_t bytes = 0;         // per device
+  std::optional<double> seconds;  // of the transfers in one direction, if the chip's file says how fast its host is reached
+  double waits = 0;               // for the transfers of both directions, if the passes are too short to hide them
 };
 
 // Transfers run beside everything else, each within one pass: stacks leave in the forward pass and come back in the backward pass, moments

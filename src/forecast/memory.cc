@@ -176,7 +176,6 @@ Memory memory_of(const Resident& resident, const plan::Arena& arena, const shard
   memory.peak = memory.alias + arena.bytes;
   memory.temp = std::max<std::int64_t>(0, memory.peak - memory.argument - memory.output);
   memory.at = peak.at;
-  memory.components.resize(kComponents);
   for (BufferId b = 0; b < static_cast<BufferId>(plan.buffers.size()); ++b) {
     if (!uses.is_state(b) && (uses.life(b).first > peak.at || uses.life(b).last < peak.at)) continue;
     const Component component = uses.component(b);

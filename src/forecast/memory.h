@@ -29,6 +29,9 @@ enum class Component : std::uint8_t {
 inline constexpr int kComponents = static_cast<int>(Component::gaps) + 1;
 std::string_view name_of(Component component);
 
+using Components = std::array<std::int64_t, kComponents>;  // bytes by component
+std::int64_t total(const Components& components);
+
 // A buffer that is live at the peak.
 struct Held {
   Component component;
@@ -45,16 +48,16 @@ struct Memory {
   std::int64_t temp = 0;
   std::int64_t peak = 0;
   plan::InstructionId at = 0;            // the instruction at which the most is needed
-  std::vector<std::int64_t> components;  // at the peak, to which they add up
+  Components components{};               // at the peak, to which they add up
   std::vector<Held> held;                // at the peak, without state; the largest first
+
+  std::int64_t of(Component component) const { return components[static_cast<std::size_t>(component)]; }
 };
 
 // `arena`: that of the resident plan.
 Memory memory_of(const Resident& resident, const plan::Arena& arena, const sharding::Layout& layout);
 
 // By instruction: the live bytes of each component, without gaps.
-using Components = std::array<std::int64_t, kComponents>;
-std::int64_t total(const Components& components);
 std::vector<Components> memory_course(const Resident& resident, const sharding::Layout& layout);
 
 }  // namespace moesh::forecast

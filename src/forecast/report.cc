@@ -20,7 +20,7 @@ std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); 
 std::string summary(const Forecast& f) {
   std::string text = fmt::format("A step takes {}: {} tokens/s a device", seconds_words(f.seconds),
                                  with_commas(std::llround(f.tokens_per_second_per_device)));
-  if (f.mfu > 0) text += fmt::format(", {} of the peak FLOP/s (MFU)", percent(f.mfu));
+  if (f.mfu) text += fmt::format(", {} of the peak FLOP/s (MFU)", percent(*f.mfu));
   text += fmt::format(".\nKernels run for {} of it; {} are communication that they wait for.\n",
                       seconds_words(f.kernels), seconds_words(f.exposed));
   if (f.reduces_once) text += "Each device adds up its gradients over all passes; those that devices share are reduced once.\n";
@@ -134,8 +134,8 @@ std::string seconds_words(double seconds) {
 std::string host_words(const HostMemory& host) {
   if (host.bytes == 0) return "";
   const std::string kept = fmt::format("Besides, {} wait in the host's memory", human_bytes(host.bytes));
-  if (host.seconds == 0) return kept + "; how fast it is reached is not known, so the way there costs nothing here.\n";
-  return kept + fmt::format(": {} there and as long back, {} of it waited for.\n", seconds_words(host.seconds), seconds_words(host.waits));
+  if (!host.seconds) return kept + "; how fast it is reached is not known, so the way there costs nothing here.\n";
+  return kept + fmt::format(": {} there and as long back, {} of it waited for.\n", seconds_words(*host.seconds), seconds_words(host.waits));
 }
 
 namespace {

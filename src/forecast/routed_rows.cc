@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/chance.h"
 #include "base/rounding.h"
 
 namespace moesh::forecast {
@@ -90,11 +91,12 @@ void RoutedRows::see(const Instruction& i) {
       break;
     }
     case Op::list_tokens: {
-      // Each choice of a token has a row on this device with the same probability.
-      const auto choices = static_cast<double>(std::get<graph::GroupOf>(i.attributes).choices);
+      // As if the share of the rows that this device has were its share of the experts.
+      const auto& of = std::get<graph::GroupOf>(i.attributes);
+      const auto choices = static_cast<double>(of.choices), experts = static_cast<double>(of.experts);
       const double tokens = count(shape_of(i.results[0]));
-      const double chance = std::min(1.0, sum(i.operands[1]) / (tokens * choices));
-      sum(i.results[3]) = tokens * (1 - std::pow(1 - chance, choices));
+      const double share = std::min(1.0, sum(i.operands[1]) / (tokens * choices));
+      sum(i.results[3]) = tokens * chance_of_any(share * experts, choices, experts);
       break;
     }
     default: break;

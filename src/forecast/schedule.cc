@@ -109,7 +109,7 @@ class Timeline {
   Range range_of(const plan::View& view) const {
     const std::int64_t begin = begins_[at(view.buffer)];
     if (!view.is_dense()) return {begin, begin + plan_.buffer(view.buffer).bytes};
-    const std::int64_t bytes = plan::shard_elements(view, plan_.mesh) * size_of(view.dtype);
+    const std::int64_t bytes = sharding::shard_bytes(view.shape, view.dtype, view.spec, plan_.mesh);
     std::int64_t steps = 0;
     for (const plan::Advance& advance : view.advances) steps += advance.by * iterations_[at(advance.loop)];
     return {begin + steps * bytes, begin + (steps + 1) * bytes};

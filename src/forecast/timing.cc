@@ -75,7 +75,7 @@ class Works {
   // The bytes of a device's shard.
   double bytes(plan::ViewId id) const {
     const plan::View& view = plan_.view(id);
-    return static_cast<double>(elements(sharding::shard_shape(rows_.shape(view), view.spec, plan_.mesh)) * size_of(view.dtype));
+    return static_cast<double>(sharding::shard_bytes(rows_.shape(view), view.dtype, view.spec, plan_.mesh));
   }
 
   const Plan& plan_;

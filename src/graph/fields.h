@@ -157,62 +157,39 @@ constexpr auto fields_of(const ReshardOf*) {
 }
 constexpr auto fields_of(const GroupOf*) {
   return std::tuple{Field{"axes", &GroupOf::axes}, Field{"members", &GroupOf::members},
-                    Field{"choices", &GroupOf::choices}, Field{"back", &GroupOf::back}};
+                    Field{"choices", &GroupOf::choices}, Field{"back", &GroupOf::back},
+                    Field{"experts", &GroupOf::experts}, Field{"experts_here", &GroupOf::experts_here}};
 }
 constexpr auto fields_of(const SortSlotsOf*) { return std::tuple{Field{"limit", &SortSlotsOf::limit}}; }
 
-// Printed names of enumerators, in order.
-constexpr auto words_of(const Phase*) { return std::array<std::string_view, 3>{"forward", "backward", "update"}; }
-constexpr auto words_of(const ChainStep::Kind*) {
-  return std::array<std::string_view, 4>{"unary", "unary_grad", "binary", "cast"};
+// Printed names of enumerators, in order, the last of which is `last`.
+template <auto last, typename... Words>
+constexpr auto words_up_to(Words... words) {
+  static_assert(sizeof...(words) == static_cast<std::size_t>(last) + 1);
+  return std::array<std::string_view, sizeof...(words)>{words...};
 }
-constexpr auto words_of(const Rounded*) { return std::array<std::string_view, 3>{"none", "int8", "float8"}; }
+constexpr auto words_of(const Phase*) { return words_up_to<Phase::update>("forward", "backward", "update"); }
+constexpr auto words_of(const ChainStep::Kind*) { return words_up_to<ChainStep::Kind::cast>("unary", "unary_grad", "binary", "cast"); }
+constexpr auto words_of(const Rounded*) { return words_up_to<Rounded::float8>("none", "int8", "float8"); }
 constexpr auto words_of(const Role*) {
-  constexpr std::size_t kRoles = static_cast<std::size_t>(Role::expert_bias) + 1;
-  constexpr std::array words = std::to_array<std::string_view>({"none",
-                                                                "embedding",
-                                                                "position_embedding",
-                                                                "output_projection",
-                                                                "norm_scale",
-                                                                "norm_bias",
-                                                                "attention_norm_scale",
-                                                                "attention_kernel",
-                                                                "attention_fused_kernel",
-                                                                "attention_down_kernel",
-                                                                "attention_out_kernel",
-                                                                "attention_bias",
-                                                                "attention_sinks",
-                                                                "mlp_kernel",
-                                                                "mlp_bias",
-                                                                "shared_expert_kernel",
-                                                                "router_kernel",
-                                                                "router_bias",
-                                                                "expert_kernel",
-                                                                "expert_bias"});
-  static_assert(words.size() == kRoles);
-  return words;
+  return words_up_to<Role::expert_bias>(
+      "none", "embedding", "position_embedding", "output_projection", "norm_scale", "norm_bias", "attention_norm_scale",
+      "attention_kernel", "attention_fused_kernel", "attention_down_kernel", "attention_out_kernel", "attention_bias",
+      "attention_sinks", "mlp_kernel", "mlp_bias", "shared_expert_kernel", "router_kernel", "router_bias", "expert_kernel",
+      "expert_bias");
 }
-constexpr auto words_of(const InputOf::Kind*) {
-  return std::array<std::string_view, 5>{"value", "batch", "state", "moment", "number"};
-}
-constexpr auto words_of(const Initializer::Kind*) {
-  return std::array<std::string_view, 4>{"zeros", "ones", "normal", "fan_in"};
-}
+constexpr auto words_of(const InputOf::Kind*) { return words_up_to<InputOf::Kind::number>("value", "batch", "state", "moment", "number"); }
+constexpr auto words_of(const Initializer::Kind*) { return words_up_to<Initializer::Kind::fan_in>("zeros", "ones", "normal", "fan_in"); }
 constexpr auto words_of(const Unary*) {
-  return std::array<std::string_view, 13>{"silu",   "sigmoid", "gelu", "relu",  "tanh",    "identity", "scale",
-                                          "offset", "clamp",   "sqrt", "rsqrt", "minimum", "finite"};
+  return words_up_to<Unary::finite>("silu", "sigmoid", "gelu", "relu", "tanh", "identity", "scale", "offset", "clamp", "sqrt",
+                                     "rsqrt", "minimum", "finite");
 }
-constexpr auto words_of(const Binary*) {
-  return std::array<std::string_view, 4>{"add", "subtract", "multiply", "divide"};
-}
-constexpr auto words_of(const Reduction*) { return std::array<std::string_view, 1>{"sum"}; }
-constexpr auto words_of(const RopeOf::Kind*) { return std::array<std::string_view, 3>{"standard", "llama3", "yarn"}; }
-constexpr auto words_of(const TopKOf::Weights*) {
-  return std::array<std::string_view, 2>{"softmax_of_chosen", "chosen"};
-}
+constexpr auto words_of(const Binary*) { return words_up_to<Binary::divide>("add", "subtract", "multiply", "divide"); }
+constexpr auto words_of(const Reduction*) { return words_up_to<Reduction::sum>("sum"); }
+constexpr auto words_of(const RopeOf::Kind*) { return words_up_to<RopeOf::Kind::yarn>("standard", "llama3", "yarn"); }
+constexpr auto words_of(const TopKOf::Weights*) { return words_up_to<TopKOf::Weights::chosen>("softmax_of_chosen", "chosen"); }
 constexpr auto words_of(const ReshardOf::Kind*) {
-  return std::array<std::string_view, 6>{"slice",          "all-gather", "all-to-all",
-                                         "reduce-scatter", "all-reduce", "permute"};
+  return words_up_to<ReshardOf::Kind::permute>("slice", "all-gather", "all-to-all", "reduce-scatter", "all-reduce", "permute");
 }
 
 }  // namespace moesh::graph

@@ -346,6 +346,8 @@ struct GroupOf {
   std::int64_t members = 1;
   std::int64_t choices = 1;  // slots per token, for ops that derive a row's token from its slot
   bool back = false;         // exchange_rows only: the way back
+  std::int64_t experts = 1;  // among which a token chooses, and those of them that a device has: what it is expected to send
+  std::int64_t experts_here = 1;
 };
 
 // Keeps at most `limit` rows and drops the later ones; 0 keeps all. Slots are in the order of experts, then of tokens; rows of an exchange
@@ -443,6 +445,9 @@ struct Graph {
 
 // Whether a node stands for a value from outside the graph.
 inline bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
+
+// Whether a node's result has the elements of its operand, in the same order.
+inline bool is_alias(const Node& node) { return node.op == Op::reshape || node.op == Op::constraint; }
 
 inline bool is_input(const Node& node, InputOf::Kind kind) {
   const auto* of = std::get_if<InputOf>(&node.attributes);

@@ -121,12 +121,12 @@ Tensor return_rows(Tensor rows, const SortedSlots& slots, Tensor weights_R, std:
   return rows.builder->add_one(Op::return_rows, "return", operands, group, shape, rows.dtype());
 }
 
-ListedTokens list_tokens(Tensor order_R, Tensor sizes_E, std::int64_t choices, std::int64_t tokens) {
-  GroupOf own;  // a group of this device only
-  own.choices = choices;
+ListedTokens list_tokens(Tensor order_R, Tensor sizes_E, GroupOf group, std::int64_t tokens) {
+  group.axes.clear();  // this device only
+  group.members = 1;
   const Shape room{std::min(order_R.size(0), tokens)};
   const std::vector<Tensor> made =
-      order_R.builder->add(Op::list_tokens, "tokens", {order_R, sizes_E}, own,
+      order_R.builder->add(Op::list_tokens, "tokens", {order_R, sizes_E}, group,
                            {{room, DType::int32}, {room, DType::int32}, {order_R.shape(), DType::int32}, {{}, DType::int32}});
   return {made[0], made[1], made[2], made[3]};
 }

@@ -59,7 +59,7 @@ Tensor return_rows(Tensor rows, const SortedSlots& slots, Tensor weights_R, std:
 struct ListedTokens {
   Tensor tokens_P, ends_P, rows_R, count;
 };
-ListedTokens list_tokens(Tensor order_R, Tensor sizes_E, std::int64_t choices, std::int64_t tokens);
+ListedTokens list_tokens(Tensor order_R, Tensor sizes_E, GroupOf group, std::int64_t tokens);
 // `weights_R` may be absent.
 Tensor sum_rows(Tensor rows, const ListedTokens& listed, Tensor weights_R);
 // `tokens`: how many this device has.

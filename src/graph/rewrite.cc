@@ -13,10 +13,21 @@ bool all_given(const Node& node, const std::map<ValueId, Tensor>& given) {
 
 }  // namespace
 
-std::int64_t uses_of(const Graph& graph, ValueId id) {
-  std::int64_t uses = std::count(graph.results.begin(), graph.results.end(), id);
-  for (const Node& node : graph.nodes) uses += std::count(node.operands.begin(), node.operands.end(), id);
+std::vector<std::int64_t> use_counts(const Graph& graph) {
+  std::vector<std::int64_t> uses(graph.values.size());
+  for (const Node& node : graph.nodes) {
+    for (const ValueId id : node.operands) ++uses[static_cast<std::size_t>(id)];
+  }
+  for (const ValueId id : graph.results) ++uses[static_cast<std::size_t>(id)];
   return uses;
+}
+
+std::unordered_map<std::string_view, std::size_t> named_results(const Graph& graph) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < graph.result_names.size(); ++i) {
+    if (!graph.result_names[i].empty()) places.emplace(graph.result_names[i], i);
+  }
+  return places;
 }
 
 std::vector<std::vector<NodeId>> users_of(const Graph& graph) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/builder.h"
@@ -15,8 +17,11 @@ std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std
 // The inputs of a graph, in order.
 std::vector<ValueId> inputs_of(const Graph& graph);
 
-// How many times nodes and results use a value.
-std::int64_t uses_of(const Graph& graph, ValueId id);
+// For each value, how many times nodes and results use it.
+std::vector<std::int64_t> use_counts(const Graph& graph);
+
+// The indices of the results that have a name, by name, as long as the graph lives.
+std::unordered_map<std::string_view, std::size_t> named_results(const Graph& graph);
 
 // The gradient that an adam_update or sgd_update applies; -1 for other nodes.
 ValueId applied_gradient(const Node& node);

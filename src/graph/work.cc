@@ -9,7 +9,7 @@ namespace moesh::graph {
 namespace {
 
 double bytes_of(const Value& value, const mesh::Mesh& mesh) {
-  return static_cast<double>(elements(sharding::shard_shape(value.shape, value.spec, mesh)) * size_of(value.dtype));
+  return static_cast<double>(sharding::shard_bytes(value.shape, value.dtype, value.spec, mesh));
 }
 
 // Whether an earlier operand is the same value, which is then read once for both.

@@ -350,7 +350,7 @@ class Choosing {
     if (!is_new) return priced;
     const Candidate& value = q_.operands[i];
     const Spec spec = operand_spec(i, assigned);
-    priced.bytes = static_cast<double>(cost::operand_bytes(value.shape, value.dtype, spec, mesh_));
+    priced.bytes = static_cast<double>(sharding::shard_bytes(value.shape, value.dtype, spec, mesh_));
     if (!cheapest_version(value, spec, prices_.reshards, &priced.seconds)) priced.seconds = kNever;
     return priced;
   }
@@ -363,7 +363,7 @@ class Choosing {
     Priced& priced = entry->second;
     if (!is_new) return priced;
     const Spec spec = result_spec(i, assigned);
-    priced.bytes = static_cast<double>(cost::operand_bytes(q_.result_shapes[i], q_.result_dtypes[i], spec, mesh_));
+    priced.bytes = static_cast<double>(sharding::shard_bytes(q_.result_shapes[i], q_.result_dtypes[i], spec, mesh_));
     Spec goal = spec;
     goal.partial.clear();
     if (q_.wants[i]) goal = with_partial_within(*q_.wants[i], spec.partial);
@@ -384,7 +384,7 @@ class Choosing {
     for (std::size_t i = 0; i < q_.operands.size(); ++i) {
       const Priced& priced = operand(i, assigned);
       const bool is_free = is_paid(i, assigned);
-      traffic.read(i, priced.bytes, q_.operands[i].dtype, is_free ? 0 : 1);
+      traffic.read(i, priced.bytes, q_.operands[i].dtype, is_free ? 0 : q_.operands[i].part_read);
       if (!is_free) seconds += priced.seconds;
     }
     for (std::size_t i = 0; i < q_.result_shapes.size(); ++i) {

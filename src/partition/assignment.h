@@ -21,6 +21,7 @@ struct Candidate {
   std::vector<sharding::Spec> versions;  // the layouts in which it exists
   bool asked = false;                    // a constraint asks for `lies`, but so far only a partial sum exists
   bool is_parameter = false;             // a parameter, or one in another type or shape
+  double part_read = 1;                  // the share of it that the kernel reads
 };
 
 // An op that is to be placed, with all that the choice depends on.

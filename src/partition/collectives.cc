@@ -1,8 +1,8 @@
 #include "partition/collectives.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "base/chance.h"
 #include "cost/collective.h"
 #include "graph/facts.h"
 
@@ -18,8 +18,8 @@ double bytes_in(const graph::Value& value) { return static_cast<double>(graph::b
 
 // The expected number of the group's tokens that have a row on a given device, with a balanced router.
 double tokens_with_rows(std::int64_t tokens, const graph::GroupOf& group) {
-  const auto devices = static_cast<double>(group.members);
-  return static_cast<double>(tokens) * devices * (1 - std::pow(1 - 1 / devices, static_cast<double>(group.choices)));
+  return static_cast<double>(tokens * group.members) *
+         chance_of_any(static_cast<double>(group.experts_here), static_cast<double>(group.choices), static_cast<double>(group.experts));
 }
 
 // The bytes of rows that a device hands in: with a balanced router, and at most.
@@ -58,7 +58,7 @@ Collective of_reshard(const Graph& graph, const Node& node, const mesh::Mesh& me
   const auto& of = std::get<graph::ReshardOf>(node.attributes);
   const graph::Value& from = graph.value(node.operands[0]);
   Collective made{node.path, of.kind, of.axes, from.shape, sharding::shards(of.axes, mesh), 1, 0, {}, 0, false};
-  made.operand_bytes = cost::operand_bytes(from.shape, from.dtype, from.spec, mesh);
+  made.operand_bytes = sharding::shard_bytes(from.shape, from.dtype, from.spec, mesh);
   made.wire_bytes = cost::wire_bytes(of.kind, static_cast<double>(made.operand_bytes), made.group);
   return made;
 }

@@ -118,9 +118,10 @@ class Moving {
       body.values.push_back(like);
       return static_cast<ValueId>(body.values.size() - 1);
     };
-    const auto first = std::find_if(body.nodes.begin(), body.nodes.end(), [](const Node& node) { return !graph::is_root(node); });
+    const auto last = std::find_if(body.nodes.rbegin(), body.nodes.rend(), [](const Node& node) { return graph::is_root(node); });
     const ValueId slice = add_value();
-    body.nodes.insert(first, {graph::Op::input, sum.path, "", {}, {slice}, graph::InputOf{.labels = Labels(like.shape.size())}, sum.phase});
+    const graph::InputOf input{.labels = Labels(like.shape.size())};
+    body.nodes.insert(last.base(), {graph::Op::input, sum.path, "", {}, {slice}, input, sum.phase});
     const auto add_node = [&](graph::Op op, std::vector<ValueId> operands, graph::Attributes attributes) {
       body.results[result] = add_value();
       body.nodes.push_back({op, sum.path, "", std::move(operands), {body.results[result]}, std::move(attributes), sum.phase});

@@ -1,6 +1,7 @@
 #include "partition/fuse_updates.h"
 
 #include <map>
+#include <vector>
 
 #include "base/place.h"
 #include "graph/rewrite.h"
@@ -26,14 +27,14 @@ ValueId squares_by_update(Graph& graph, const Node& squares) {
 }
 
 // Makes an embed_add of a sum of which either term is the gradient of an embedding.
-void add_to_rows(Graph& graph, Node& sum) {
+void add_to_rows(const Graph& graph, const std::vector<std::int64_t>& uses, Node& sum) {
   const auto* of = std::get_if<graph::BinaryOf>(&sum.attributes);
   if (of == nullptr || of->function != graph::Binary::add) return;
   for (const std::size_t side : {0u, 1u}) {
     const ValueId gradient = sum.operands[side], table = sum.operands[1 - side];
     const Node& embedding = graph.node(graph.value(gradient).producer);
     const auto is_like_table = [&](ValueId id) { return is_alike(graph.value(id), graph.value(table)); };
-    if (embedding.op != Op::embed_grad || graph::uses_of(graph, gradient) != 1) continue;
+    if (embedding.op != Op::embed_grad || uses[at(gradient)] != 1) continue;
     if (!is_like_table(gradient) || !is_like_table(sum.results[0])) continue;
     sum = {Op::embed_add, embedding.path, "", {table, embedding.operands[0], embedding.operands[1]}, sum.results, {}, sum.phase};
     return;
@@ -44,8 +45,9 @@ void add_to_rows(Graph& graph, Node& sum) {
 
 Graph with_updates_fused(Graph graph) {
   std::map<ValueId, ValueId> stand_ins;
+  const std::vector<std::int64_t> uses = graph::use_counts(graph);
   for (Node& node : graph.nodes) {
-    if (node.op == Op::binary) add_to_rows(graph, node);
+    if (node.op == Op::binary) add_to_rows(graph, uses, node);
     const ValueId sum = node.op == Op::sum_squares ? squares_by_update(graph, node) : -1;
     if (sum >= 0) stand_ins[node.results[0]] = sum;
   }

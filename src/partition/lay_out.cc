@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "graph/matrix_dims.h"
 #include "graph/rewrite.h"
 #include "partition/collectives.h"
+#include "partition/moments.h"
 #include "partition/split_region.h"
 
 namespace moesh::partition {
@@ -25,34 +25,52 @@ using sharding::LaidRegion;
 using sharding::LaidTensor;
 using sharding::Layout;
 
-LaidRegion laid_region(const Node& node) {
-  const auto& of = std::get<graph::RegionOf>(node.attributes);
-  LaidRegion region;
-  region.path = node.path;
-  region.strategy = of.strategy;
-  const std::vector<ValueId> inputs = graph::inputs_of(*of.body);
-  const graph::Value& tokens = of.body->value(inputs[0]);
-  region.tokens = static_cast<double>(elements(tokens.shape) / tokens.shape.back());
-  region.choices = static_cast<double>(of.body->value(inputs[1]).shape.back());
-  region.token_bytes = static_cast<double>(tokens.shape.back() * size_of(tokens.dtype));
+const graph::RegionOf& region_of(const Node& node) { return std::get<graph::RegionOf>(node.attributes); }
+
+// The devices that a region's experts are sharded over.
+graph::GroupOf devices_of_experts(const graph::RegionOf& of) {
+  graph::GroupOf group;
   for (const Node& inner : of.body->nodes) {
-    const auto* group = std::get_if<graph::GroupOf>(&inner.attributes);
-    if (inner.op != Op::device_index || group == nullptr) continue;
-    region.axes = group->axes;
-    region.devices = group->members;
+    if (inner.op == Op::device_index) group = std::get<graph::GroupOf>(inner.attributes);
   }
-  for (const Collective& collective : collectives_of_region(*split_region(of).body)) region.sent_bytes += collective.wire_bytes;
-  return region;
+  return group;
+}
+
+// The bytes that a device sends in a run of the region, with a balanced router.
+double sent_bytes(const graph::RegionOf& of) {
+  double bytes = 0;
+  for (const Collective& collective : collectives_of_region(*split_region(of).body)) bytes += collective.wire_bytes;
+  return bytes;
+}
+
+// A region of the model, which begins with the tokens, the experts that they choose, the weights of these choices and the experts' kernels
+// (see nn/moe/sparse.cc). A region of a backward pass has other inputs.
+LaidRegion laid_region(const Node& node) {
+  const graph::RegionOf& of = region_of(node);
+  const graph::GroupOf group = devices_of_experts(of);
+  const std::vector<ValueId> inputs = graph::inputs_of(*of.body);
+  const auto input = [&](std::size_t i) -> const graph::Value& { return of.body->value(inputs.at(i)); };
+  const std::int64_t width = input(0).shape.back();
+  return {.path = node.path,
+          .strategy = of.strategy,
+          .axes = group.axes,
+          .devices = group.members,
+          .tokens = static_cast<double>(elements(input(0).shape) / width),
+          .experts = static_cast<double>(input(3).shape[0] * group.members),
+          .choices = static_cast<double>(input(1).shape.back()),
+          .token_bytes = static_cast<double>(width * size_of(input(0).dtype)),
+          .sent_bytes = sent_bytes(of)};
 }
 
 // The op that made a value, in words: an einsum with its equation, experts with how tokens get to them, other ops by name.
 std::string describe(const Node& node) {
   if (node.op == Op::region) {
-    const LaidRegion region = laid_region(node);
-    if (region.devices == 1) return fmt::format("the experts, which every device has ({})", node.path);
-    return fmt::format(
-        "the experts, {} to a device, {} ({}); a device sends {} for them in a pass forward", fmt::format("1/{}", region.devices),
-        region.strategy == "local" ? "each keeps its tokens' rows" : "by " + region.strategy, node.path, human_bytes(region.sent_bytes));
+    const graph::RegionOf& of = region_of(node);
+    const std::int64_t devices = devices_of_experts(of).members;
+    if (devices == 1) return fmt::format("the experts, which every device has ({})", node.path);
+    return fmt::format("the experts, 1/{} to a device, {} ({}); a device sends {} for them in a pass forward", devices,
+                       of.strategy == "local" ? "each keeps its tokens' rows" : "by " + of.strategy, node.path,
+                       human_bytes(sent_bytes(of)));
   }
   if (node.op == Op::input) return fmt::format("what a layer is handed ({})", node.path);
   if (const auto* einsum = std::get_if<graph::EinsumOf>(&node.attributes)) {
@@ -215,28 +233,17 @@ void add_input(const LayoutRequest& request, Layout& layout) {
   if (request.evenness == Evenness::demanded) check_even(layout.input, layout);
 }
 
-// adamw and adam_pax keep two moments per parameter, sgd none. Muon keeps one for matrices and two for all other parameters.
-std::set<std::string> moments_of(const config::Settings& settings, const LaidTensor& parameter) {
-  const std::string& optimizer = settings.text("opt_type");
-  if (optimizer == "sgd") return {};
-  if (optimizer == "muon" && graph::matrix_dims(parameter.role, parameter.shape).is_matrix) return {"mu"};
-  return {"mu", "nu"};
-}
-
-DType moment_dtype(const config::Settings& settings, const std::string& moment) {
-  if (moment == "mu") return config::first_moment_dtype(settings);
-  return parse_dtype(settings.text("weight_dtype")).value_or(DType::float32);
-}
-
 void add_moments(const config::Settings& settings, Layout& layout) {
+  const Optimized optimized(settings);
+  const DType mu_dtype = config::first_moment_dtype(settings);
   const bool over_data = settings.boolean("shard_optimizer_over_data");
-  for (const std::string moment : {"mu", "nu"}) {
+  for (const int moment : {1, 2}) {
     for (const LaidTensor& parameter : layout.parameters) {
-      if (!moments_of(settings, parameter).contains(moment)) continue;
+      if (optimized.moments(parameter.path, parameter.role, parameter.shape) < moment) continue;
       LaidTensor tensor = parameter;
-      tensor.path = moment + "/" + parameter.path;
+      tensor.path = moment == 1 ? mu_of(parameter.path) : nu_of(parameter.path);
       tensor.moment_of = parameter.path;
-      tensor.dtype = moment_dtype(settings, moment);
+      if (moment == 1) tensor.dtype = mu_dtype;
       if (over_data) tensor.spec = sharding::over_data(tensor.shape, tensor.spec, layout.mesh);
       layout.moments.push_back(std::move(tensor));
     }

@@ -93,7 +93,7 @@ class Walk {
   const Spec& made(ValueId id) const { return asked_[at(id)] ? *asked_[at(id)] : spec_of_version(made_[at(id)]); }
   // The layout that is wanted of a value, unless another one in which it exists takes less memory of a device.
   Spec smallest(ValueId id) const {
-    const auto bytes = [&](const Spec& spec) { return cost::operand_bytes(value(id).shape, value(id).dtype, spec, mesh()); };
+    const auto bytes = [&](const Spec& spec) { return sharding::shard_bytes(value(id).shape, value(id).dtype, spec, mesh()); };
     Spec least = whole(want_of(id).value_or(made(id)));
     for (const ValueId version : versions(id)) {
       const Spec& spec = spec_of_version(version);
@@ -217,7 +217,11 @@ class Walk {
   void place_op(const Node& node) {
     Question question{node, graph::factors_of(in_, node), {}, {}, {}, {}, {}};
     question.factors.anywhere = question.factors.anywhere && is_free(node);
-    for (const ValueId id : node.operands) question.operands.push_back(candidate(id, is_free(node)));
+    const graph::OpFacts& facts = graph::facts_of(node.op);
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      question.operands.push_back(candidate(node.operands[i], is_free(node)));
+      if (facts.part_read != nullptr) question.operands.back().part_read = facts.part_read({in_, node}, i);
+    }
     for (const ValueId id : node.results) {
       question.result_shapes.push_back(value(id).shape);
       question.result_dtypes.push_back(value(id).dtype);

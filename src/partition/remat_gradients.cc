@@ -110,10 +110,10 @@ class SquaresOfProducts {
 };
 
 // Whether the sum of squares follows from row products of the operands, and the product may be recomputed: an einsum that is not
-// quantized and sums over no letter of one operand alone.
+// quantized, has no addend, and sums over no letter of one operand alone.
 bool is_plain_product(const Node& node) {
   const auto* of = std::get_if<graph::EinsumOf>(&node.attributes);
-  if (of == nullptr || of->rounded != graph::Rounded::none) return false;
+  if (of == nullptr || of->rounded != graph::Rounded::none || node.operands.size() != 2) return false;
   const graph::Equation letters = graph::parse_equation(of->equation);
   const auto is_known = [&](const std::string& operand, const std::string& other) {
     return std::all_of(operand.begin(), operand.end(), [&](char letter) {
@@ -216,7 +216,7 @@ class Remat {
     if (result < at(of.carried) || of.sizes.size() != 1 || of.stacks[result - at(of.carried)] != 0) return;
     const ValueId inside = of.body->results[result];
     const Node product = of.body->producer_of(inside);
-    if (!is_plain_product(product) || graph::uses_of(*of.body, inside) != 1 || !is_worth_it(*of.body, product)) return;
+    if (!is_plain_product(product) || graph::use_counts(*of.body)[at(inside)] != 1 || !is_worth_it(*of.body, product)) return;
     std::optional<std::vector<Factor>> factors = factors_of(loop, of, product);
     if (!factors) return;
     Graph body = *of.body;

@@ -19,7 +19,7 @@ double seconds_of(const Shape& shape, DType dtype, const Spec& from, const std::
   double seconds = 0;
   const Spec* at = &from;
   for (const ReshardStep& step : steps) {
-    const auto bytes = static_cast<double>(cost::operand_bytes(shape, dtype, *at, mesh));
+    const auto bytes = static_cast<double>(sharding::shard_bytes(shape, dtype, *at, mesh));
     seconds += cost::collective_seconds(step.how.kind, bytes, network.group(step.how.axes));
     at = &step.result;
   }

@@ -80,15 +80,15 @@ class Split {
 
   Tensor give_back(const Node& node, const GroupOf& group) {
     const std::int64_t tokens = body_.value(node.results[0]).shape[0];
-    const graph::ListedTokens& listed = listed_by(operand(node, 1), operand(node, 2), group.choices, tokens * group.members);
+    const graph::ListedTokens& listed = listed_by(operand(node, 1), operand(node, 2), group, tokens * group.members);
     const Tensor weights = node.operands.size() == 4 ? operand(node, 3) : Tensor{};
     return graph::scatter_rows(graph::sum_rows(operand(node, 0), listed, weights), listed, tokens, group);
   }
 
   // All rows that are returned in the same order share one list of tokens.
-  const graph::ListedTokens& listed_by(Tensor order, Tensor sizes, std::int64_t choices, std::int64_t tokens) {
-    graph::ListedTokens& listed = listed_[{order.id, choices}];
-    if (!listed.count) listed = graph::list_tokens(order, sizes, choices, tokens);
+  const graph::ListedTokens& listed_by(Tensor order, Tensor sizes, const GroupOf& group, std::int64_t tokens) {
+    graph::ListedTokens& listed = listed_[{order.id, group.choices}];
+    if (!listed.count) listed = graph::list_tokens(order, sizes, group, tokens);
     return listed;
   }
 

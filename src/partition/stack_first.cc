@@ -39,17 +39,19 @@ class Groups {
  public:
   explicit Groups(const Graph& graph) {
     const std::size_t first = visit(graph);
+    const auto results = graph::named_results(graph);
     for (const Node& node : graph.nodes) {
       if (!graph::is_root(node)) continue;
-      const int next = graph::find_result(graph, node.path);
-      if (next >= 0) unite(first + at(graph.results[at(next)]), first + at(node.results[0]));
+      const auto next = results.find(node.path);
+      if (next != results.end()) unite(first + at(graph.results[next->second]), first + at(node.results[0]));
       else if (node.op != Op::parameter) fix(first + at(node.results[0]));  // the caller feeds it in each run
     }
+    for (std::size_t value = 0; value < parents_.size(); ++value) parents_[value] = root(value);
   }
 
   // The dim of value `id` that becomes the first; 0 if none moves. `number` counts graphs in the order in which they were visited.
   int dim(std::size_t number, ValueId id) const {
-    const Group& group = groups_[root(firsts_[number] + at(id))];
+    const Group& group = groups_[parents_[firsts_[number] + at(id)]];
     return group.is_fixed ? 0 : group.dim;
   }
 
@@ -60,8 +62,8 @@ class Groups {
     bool is_fixed = false;
   };
 
-  std::size_t root(std::size_t value) const {
-    while (parents_[value] != value) value = parents_[value];
+  std::size_t root(std::size_t value) {
+    while (parents_[value] != value) value = parents_[value] = parents_[parents_[value]];
     return value;
   }
   void unite(std::size_t a, std::size_t b) {
@@ -147,9 +149,10 @@ class Rewrite {
 
   Graph run() {
     std::vector<bool> is_kept(made_.results.size());  // whether it is the next value of a root
+    const auto results = graph::named_results(made_);
     for (const Node& node : made_.nodes) {
-      const int next = graph::is_root(node) ? graph::find_result(made_, node.path) : -1;
-      if (next >= 0) is_kept[at(next)] = true;
+      const auto next = graph::is_root(node) ? results.find(node.path) : results.end();
+      if (next != results.end()) is_kept[next->second] = true;
     }
     for (std::size_t i = 0; i < made_.results.size(); ++i) {
       const int dim = groups_.dim(0, made_.results[i]);

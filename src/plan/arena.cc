@@ -58,8 +58,8 @@ class Lives {
 };
 
 struct Placement {
-  std::int64_t begin;
-  std::int64_t end;
+  std::int64_t begin, end;  // in bytes
+  Lifetime life;
 };
 
 }  // namespace
@@ -78,25 +78,20 @@ Arena pack(const Plan& plan, const std::function<std::int64_t(const Buffer&)>& s
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sizes[a] > sizes[b]; });
   Arena arena{std::vector<std::int64_t>(plan.buffers.size(), 0), 0};
-  std::vector<std::size_t> placed;
-  std::vector<Placement> taken;
+  std::vector<Placement> placed;  // by where they begin
   for (const std::size_t b : order) {
     if (sizes[b] == 0) continue;
-    taken.clear();
-    for (const std::size_t other : placed) {
-      if (lives[other].first <= lives[b].last && lives[b].first <= lives[other].last) {
-        taken.push_back({arena.offsets[other], arena.offsets[other] + sizes[other]});
-      }
-    }
-    std::sort(taken.begin(), taken.end(), [](const Placement& x, const Placement& y) { return x.begin < y.begin; });
+    const Lifetime life = lives[b];
     std::int64_t at = 0;
-    for (const Placement& t : taken) {
-      if (t.begin - at >= sizes[b]) break;
-      at = std::max(at, t.end);
+    for (const Placement& other : placed) {
+      if (other.life.first > life.last || life.first > other.life.last) continue;
+      if (other.begin - at >= sizes[b]) break;
+      at = std::max(at, other.end);
     }
     arena.offsets[b] = at;
     arena.bytes = std::max(arena.bytes, at + sizes[b]);
-    placed.push_back(b);
+    const auto behind = std::upper_bound(placed.begin(), placed.end(), at, [](std::int64_t x, const Placement& y) { return x < y.begin; });
+    placed.insert(behind, {at, at + sizes[b], life});
   }
   return arena;
 }

@@ -4,7 +4,9 @@
 #include <cassert>
 #include <list>
 #include <optional>
+#include <set>
 #include <span>
+#include <unordered_map>
 
 #include <fmt/core.h>
 
@@ -33,14 +35,22 @@ struct Scope {
 
   const Graph& graph;
   Memory memory;
-  std::vector<ViewId> views;        // by value, once it is made
+  std::vector<ViewId> views;                                     // by value, once it is made
+  std::unordered_map<BufferId, std::vector<ValueId>> values_in;  // the values that are made, by the buffer of their view
   std::vector<ViewId> wanted;       // the place where a value is to be made; -1: anywhere
   std::vector<bool> is_given_away;  // for inputs: whether nobody outside reads them afterwards, so that they may be overwritten
   std::vector<ValueId> counted_by;  // in a region: the value that counts a value's rows
 
   bool is_own(ValueId id) const { return is_given_away[at(id)] || !graph::is_root(graph.producer_of(id)); }
   const graph::Value& value(ValueId id) const { return graph.value(id); }
-  ViewId& view(ValueId id) { return views[at(id)]; }
+  ViewId view(ValueId id) const { return views[at(id)]; }
+
+  // Whether `holds` is true of all values that lie in the buffer.
+  template <typename Holds>
+  bool all_in(BufferId buffer, const Holds& holds) const {
+    const auto found = values_in.find(buffer);
+    return found == values_in.end() || std::all_of(found->second.begin(), found->second.end(), holds);
+  }
 };
 
 class Lowering {
@@ -49,8 +59,9 @@ class Lowering {
 
   Plan run(const Graph& graph) {
     Scope scope(graph);
+    const auto results = graph::named_results(graph);
     for (const Node& node : graph.nodes) {
-      if (graph::is_root(node)) add_root(scope, node);
+      if (graph::is_root(node)) add_root(scope, node, node.op == Op::parameter || results.contains(node.path));
     }
     std::vector<ViewId> places;
     for (std::size_t i = 0; i < graph.results.size(); ++i) places.push_back(place_of_result(scope, i));
@@ -65,9 +76,14 @@ class Lowering {
   const View& view(ViewId id) const { return plan_.view(id); }
   InstructionId next() const { return static_cast<InstructionId>(plan_.instructions.size()); }
 
+  // On one device.
+  template <typename Of>
+  std::int64_t bytes_of(const Of& of) const {
+    return sharding::shard_bytes(of.shape, of.dtype, of.spec, plan_.mesh);
+  }
+
   BufferId add_buffer(const std::string& name, Lasts lasts, const graph::Value& value) {
-    const Shape shard = sharding::shard_shape(value.shape, value.spec, plan_.mesh);
-    plan_.buffers.push_back({name, lasts, elements(shard) * size_of(value.dtype), sharding::distinct_axes(value.spec)});
+    plan_.buffers.push_back({name, lasts, bytes_of(value), sharding::distinct_axes(value.spec)});
     return static_cast<BufferId>(plan_.buffers.size() - 1);
   }
 
@@ -103,10 +119,16 @@ class Lowering {
 
   void copy(const Node& node, ViewId from, ViewId to) { emit(Instruction::Kind::copy, node, {from}, {to}); }
 
-  void add_root(Scope& scope, const Node& node) {
-    const bool is_state = node.op == Op::parameter || graph::find_result(scope.graph, node.path) >= 0;
+  // The value is seen through this view from now on.
+  void set_view(Scope& scope, ValueId id, ViewId to) {
+    if (const ViewId before = scope.view(id); before >= 0) std::erase(scope.values_in[view(before).buffer], id);
+    scope.views[at(id)] = to;
+    scope.values_in[view(to).buffer].push_back(id);
+  }
+
+  void add_root(Scope& scope, const Node& node, bool is_state) {
     const ValueId id = node.results.front();
-    scope.view(id) = new_place(node.path, is_state ? Lasts::from_run_to_run : Lasts::as_input, scope.value(id));
+    set_view(scope, id, new_place(node.path, is_state ? Lasts::from_run_to_run : Lasts::as_input, scope.value(id)));
     const auto* parameter = std::get_if<graph::ParameterOf>(&node.attributes);
     const int first = parameter != nullptr ? parameter->first : std::get<graph::InputOf>(node.attributes).first;
     plan_.ports.push_back({is_state ? Port::Kind::state : Port::Kind::input, node.path, scope.view(id), first});
@@ -132,60 +154,52 @@ class Lowering {
     if (graph::is_root(producer) || scope.wanted[at(made)] >= 0 || !view(place).is_dense()) return;
     const graph::Value& value = scope.value(made);
     if (plan_.buffer_of(place).distinct != sharding::distinct_axes(value.spec)) return;
-    for (std::size_t v = 0; v < scope.views.size(); ++v) {
-      const ValueId old = static_cast<ValueId>(v);
-      if (scope.views[v] < 0 || view(scope.views[v]).buffer != view(place).buffer) continue;
-      if (!may_overwrite(scope.graph, scope.memory, old, made)) return;
-    }
+    const BufferId buffer = view(place).buffer;
+    if (!scope.all_in(buffer, [&](ValueId old) { return may_overwrite(scope.graph, scope.memory, old, made); })) return;
     scope.wanted[at(made)] = seen_as(place, value);
-    taken_.push_back(view(place).buffer);
+    taken_.insert(buffer);
   }
 
   bool may_be_overwritten(BufferId buffer) const {
-    return plan_.buffer(buffer).lasts == Lasts::within && std::find(taken_.begin(), taken_.end(), buffer) == taken_.end();
+    return plan_.buffer(buffer).lasts == Lasts::within && !taken_.contains(buffer);
   }
 
   // Whether a node with a body may overwrite an operand: it is the last reader of all values in the operand's buffer, they belong to this
   // graph, and none of the node's other operands is in that buffer.
   bool may_give_away(const Scope& scope, const Node& node, ValueId id) const {
-    const BufferId buffer = view(scope.views[at(id)]).buffer;
-    const auto lies_there = [&](ValueId other) { return view(scope.views[at(other)]).buffer == buffer; };
+    const BufferId buffer = view(scope.view(id)).buffer;
+    const auto lies_there = [&](ValueId other) { return view(scope.view(other)).buffer == buffer; };
     const bool is_alone = std::count_if(node.operands.begin(), node.operands.end(), lies_there) == 1;
     if (!may_be_overwritten(buffer) || !is_alone) return false;
-    for (std::size_t v = 0; v < scope.views.size(); ++v) {
-      const auto old = static_cast<ValueId>(v);
-      if (scope.views[v] < 0 || !lies_there(old)) continue;
+    return scope.all_in(buffer, [&](ValueId old) {
       const bool ends_here = scope.memory.last_use(old) <= static_cast<NodeId>(&node - scope.graph.nodes.data());
-      if (!ends_here || !scope.is_own(scope.memory.first(old))) return false;
-    }
-    return true;
+      return ends_here && scope.is_own(scope.memory.first(old));
+    });
   }
 
   // Whether the node may make its result in a buffer that operands are in: all values there belong to this graph and are not read later.
   bool may_donate(const Scope& scope, const Node& node, ValueId result, BufferId buffer) const {
     if (!may_be_overwritten(buffer)) return false;
-    for (std::size_t v = 0; v < scope.views.size(); ++v) {
-      if (scope.views[v] < 0 || view(scope.views[v]).buffer != buffer) continue;
-      const ValueId old = static_cast<ValueId>(v), first = scope.memory.first(old);
+    return scope.all_in(buffer, [&](ValueId old) {
+      const ValueId first = scope.memory.first(old);
       const bool is_of_node = &scope.graph.producer_of(first) == &node;
-      if (!scope.is_own(first) || is_of_node || !may_overwrite(scope.graph, scope.memory, old, result)) return false;
-    }
-    return true;
+      return scope.is_own(first) && !is_of_node && may_overwrite(scope.graph, scope.memory, old, result);
+    });
   }
 
   // A view of an operand's memory for the result, if this is the operand's last use and the result fits there; -1: there is none.
   ViewId donated(const Scope& scope, const Node& node, ValueId id) {
     const graph::Value& value = scope.value(id);
     const AxisList distinct = sharding::distinct_axes(value.spec);
-    const std::int64_t bytes = elements(sharding::shard_shape(value.shape, value.spec, plan_.mesh)) * size_of(value.dtype);
+    const std::int64_t bytes = bytes_of(value);
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       if (!may_lie_in(node.op, i)) continue;
-      const View& from = view(scope.views[at(node.operands[i])]);
+      const View& from = view(scope.view(node.operands[i]));
       const Buffer& buffer = plan_.buffer(from.buffer);
       const bool is_all = from.advances.empty() ? buffer.bytes == bytes : scope.is_given_away[at(scope.memory.first(node.operands[i]))];
       const bool fits = from.shape == value.shape && from.dtype == value.dtype && from.spec == value.spec && from.is_dense() && is_all &&
                         buffer.distinct == distinct;
-      if (fits && may_donate(scope, node, id, from.buffer)) return seen_as(scope.views[at(node.operands[i])], value);
+      if (fits && may_donate(scope, node, id, from.buffer)) return seen_as(scope.view(node.operands[i]), value);
     }
     return -1;
   }
@@ -193,7 +207,7 @@ class Lowering {
   // The place that is reserved for a value, now that it is made there; -1: there is none.
   ViewId take_wanted(const Scope& scope, ValueId id) {
     const ViewId wanted = scope.wanted[at(id)];
-    if (wanted >= 0) taken_.erase(std::find(taken_.begin(), taken_.end(), view(wanted).buffer));
+    if (wanted >= 0) taken_.erase(taken_.find(view(wanted).buffer));
     return wanted;
   }
 
@@ -225,11 +239,12 @@ class Lowering {
     if (view(as_is).is_dense()) return as_is;
     const ViewId made = new_place(node.path, Lasts::within, scope.value(id));
     copy(node, as_is, made);
-    return scope.view(id) = made;
+    set_view(scope, id, made);
+    return made;
   }
 
   void lower_alias(Scope& scope, const Node& node) {
-    scope.view(node.results[0]) = seen_as(dense(scope, node, node.operands[0]), scope.value(node.results[0]));
+    set_view(scope, node.results[0], seen_as(dense(scope, node, node.operands[0]), scope.value(node.results[0])));
   }
 
   // The view with the count of its valid rows, if that has been made already.
@@ -252,7 +267,7 @@ class Lowering {
     for (const ValueId id : node.operands) operands.push_back(with_rows(scope, id, dense(scope, node, id)));
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       results.push_back(with_rows(scope, node.results[i], place_for(scope, node, i)));
-      scope.view(node.results[i]) = results.back();
+      set_view(scope, node.results[i], results.back());
     }
     const bool is_collective = node.op == Op::reshard || graph::collective_of(node);
     const Instruction::Kind kind = is_collective ? Instruction::Kind::collective : Instruction::Kind::kernel;
@@ -297,9 +312,9 @@ class Lowering {
 
   // Whether a loop may keep a carried value in the memory of its initial value.
   bool may_take(const Scope& scope, const Node& node, ValueId id) const {
-    const View& from = view(scope.views[at(id)]);
+    const View& from = view(scope.view(id));
     return may_give_away(scope, node, id) && from.advances.empty() && from.is_dense() &&
-           plan_.buffer(from.buffer).bytes == shard_elements(from, plan_.mesh) * size_of(from.dtype);
+           plan_.buffer(from.buffer).bytes == bytes_of(from);
   }
 
   // The place of a carried value. Its initial value is copied there, unless the loop can use that value's own memory.
@@ -354,7 +369,7 @@ class Lowering {
     if (place < 0 || !is_carried || !view(place).is_dense()) return;
     const ViewId to = seen_as(place, inner.value(kept));
     copy(inner.graph.producer_of(kept), inner.view(kept), to);
-    inner.view(kept) = to;
+    set_view(inner, kept, to);
   }
 
   void lower_repeat(Scope& scope, const Node& node) {
@@ -377,8 +392,8 @@ class Lowering {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const ViewId operand = i < carried ? results[i] : scope.view(node.operands[i]);
       const graph::Value& inside = body.value(inputs[i]);
-      inner.view(inputs[i]) = i < shared_end ? seen_as(operand, inside)
-                                             : slice_of(operand, inside, of.slices[i - shared_end], of.count(), loop);
+      set_view(inner, inputs[i],
+               i < shared_end ? seen_as(operand, inside) : slice_of(operand, inside, of.slices[i - shared_end], of.count(), loop));
       inner.is_given_away[at(inputs[i])] = i >= shared_end && may_give_away(scope, node, node.operands[i]);
     }
     std::vector<ViewId> places;
@@ -396,7 +411,7 @@ class Lowering {
     put_results(inner, body.results, places);
     plan_.instructions[at(loop)].other = next();
     emit(Instruction::Kind::end, node, {}, {}).other = loop;
-    for (std::size_t i = 0; i < results.size(); ++i) scope.view(node.results[i]) = results[i];
+    for (std::size_t i = 0; i < results.size(); ++i) set_view(scope, node.results[i], results[i]);
   }
 
   // Inlines a region. Its body sees the shards as separate values with the shape on one device.
@@ -406,7 +421,7 @@ class Lowering {
     Scope inner(body);
     inner.counted_by = counted_by(body);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      inner.view(inputs[i]) = seen_as(dense(scope, node, node.operands[i]), body.value(inputs[i]));
+      set_view(inner, inputs[i], seen_as(dense(scope, node, node.operands[i]), body.value(inputs[i])));
       inner.is_given_away[at(inputs[i])] = may_give_away(scope, node, node.operands[i]);
     }
     std::vector<ViewId> places;
@@ -419,12 +434,12 @@ class Lowering {
     put_results(inner, body.results, places);
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       const ViewId made = places[i] >= 0 ? places[i] : dense(inner, node, body.results[i]);
-      scope.view(node.results[i]) = seen_as(made, scope.value(node.results[i]));
+      set_view(scope, node.results[i], seen_as(made, scope.value(node.results[i])));
     }
   }
 
   Plan plan_;
-  std::vector<BufferId> taken_;  // buffers of places that are reserved for values that are still to be made
+  std::multiset<BufferId> taken_;  // buffers of places that are reserved for values that are still to be made
 };
 
 }  // namespace

@@ -14,8 +14,6 @@ using graph::NodeId;
 using graph::Op;
 using graph::ValueId;
 
-bool is_alias(const Node& node) { return node.op == Op::reshape || node.op == Op::constraint; }
-
 // Whether the operand and the result of a repeat may share memory: they are the same carried value, or stacks of which an iteration
 // reads and writes the same slice.
 bool may_share(const graph::RepeatOf& of, std::size_t operand, std::size_t result) {
@@ -54,7 +52,7 @@ Memory::Memory(const Graph& graph) : first_(graph.values.size()), last_use_(grap
   std::iota(first_.begin(), first_.end(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (is_alias(node)) first_[static_cast<std::size_t>(node.results[0])] = first(node.operands[0]);
+    if (graph::is_alias(node)) first_[static_cast<std::size_t>(node.results[0])] = first(node.operands[0]);
     for (const ValueId id : node.operands) last_use_[static_cast<std::size_t>(first(id))] = static_cast<NodeId>(i);
   }
   for (const ValueId id : graph.results) last_use_[static_cast<std::size_t>(first(id))] = static_cast<NodeId>(graph.nodes.size());

@@ -9,10 +9,6 @@ const Port* Plan::find_port(std::string_view name, Port::Kind kind) const {
   return found == ports.end() ? nullptr : &*found;
 }
 
-std::int64_t shard_elements(const View& view, const mesh::Mesh& mesh) {
-  return elements(sharding::shard_shape(view.shape, view.spec, mesh));
-}
-
 std::vector<std::int64_t> runs_of(const Plan& plan) {
   std::vector<std::int64_t> runs;
   std::vector<std::int64_t> open{1};

@@ -101,7 +101,4 @@ struct Plan {
 // By instruction: how often it runs in a run of the plan.
 std::vector<std::int64_t> runs_of(const Plan& plan);
 
-// The elements of the largest shard.
-std::int64_t shard_elements(const View& view, const mesh::Mesh& mesh);
-
 }  // namespace moesh::plan

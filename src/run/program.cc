@@ -32,6 +32,7 @@ Program::Program(plan::Plan plan, std::shared_ptr<State> state, Workers& workers
     std::iota(here_.begin(), here_.end(), 0);
     if (devices_->count() > 1) ends_ = transport::connect_in_turns(devices_->count());
   }
+  for (const plan::Port& port : plan_->ports) ports_.emplace(std::pair(port.kind, std::string_view(port.name)), &port);
   state_->take(*plan_, *devices_, here_);
   for (const int owner : here_) {
     transport::Endpoint* wire = ends_.empty() ? nullptr : ends_[static_cast<std::size_t>(owner)].get();
@@ -199,10 +200,10 @@ void Program::put(ViewId view, const Array& whole) const {
 }
 
 Placed Program::value_of(std::string_view name, plan::Port::Kind kind) const {
-  const plan::Port* port = plan_->find_port(name, kind);
-  if (port == nullptr) return {};
-  Placed value = this->value(port->view);
-  value.first = port->first;
+  const auto port = ports_.find({kind, name});
+  if (port == ports_.end()) return {};
+  Placed value = this->value(port->second->view);
+  value.first = port->second->first;
   return value;
 }
 

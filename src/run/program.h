@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -107,6 +109,7 @@ class Program {
   void tell(plan::InstructionId id, const Observers& observers);
 
   std::unique_ptr<const plan::Plan> plan_;       // owners point to it
+  std::map<std::pair<plan::Port::Kind, std::string_view>, const plan::Port*> ports_;
   std::unique_ptr<const mesh::Owners> devices_;  // and owners point to this
   std::shared_ptr<State> state_;
   bool checks_lifetimes_;

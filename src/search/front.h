@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,7 @@ using Limits = std::vector<std::pair<std::string, double>>;
 struct Found {
   advice::Offer offer;
   std::string layout;  // "fsdp=8 x expert=8, default rules"
-  double mfu = 0;
+  std::optional<double> mfu;
   double exposed = 0;  // seconds of a step in which only collectives run (exposed communication)
   Limits limits;       // the largest share first
 

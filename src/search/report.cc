@@ -68,6 +68,8 @@ std::vector<Found> shown(const Told& told) {
   return found;
 }
 
+std::string mfu_words(const Found& found) { return found.mfu ? fmt::format("{:.1f}%", 100 * *found.mfu) : "-"; }
+
 std::string peak_words(const advice::Offer& offer) { return human_bytes(offer.peak) + (offer.is_narrow ? ", narrow" : ""); }
 
 std::string table_of(const Told& told, const std::vector<Found>& rows, int width) {
@@ -81,7 +83,7 @@ std::string table_of(const Told& told, const std::vector<Found>& rows, int width
     const std::string step = forecast::seconds_words(found.offer.seconds);
     table.add({std::to_string(i + 1),
                has_steps_alike ? step : step + " for " + human_count(static_cast<double>(found.offer.tokens)) + " tokens",
-               speed_words(found.offer), found.mfu > 0 ? fmt::format("{:.1f}%", 100 * found.mfu) : "-", peak_words(found.offer),
+               speed_words(found.offer), mfu_words(found), peak_words(found.offer),
                layout_words(found), limit_words(found)});
   }
   return table.text(width);
@@ -161,7 +163,7 @@ forecast::Front front_of(const Told& told, const std::string& title) {
     const advice::Offer& offer = found.offer;
     front.table->rows.push_back({page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
                                  page::number_cell(speed_words(found.offer), offer.tokens_per_second_per_device),
-                                 page::number_cell(fmt::format("{:.1f}%", 100 * found.mfu), found.mfu),
+                                 page::number_cell(mfu_words(found), found.mfu.value_or(0)),
                                  page::number_cell(peak_words(offer), static_cast<double>(offer.peak)),
                                  {layout_words(found)},
                                  {limit_words(found)},

@@ -34,7 +34,7 @@ std::vector<std::string> size_keys(const AxisList& axes, const mesh::Mesh& mesh)
 }  // namespace
 
 std::int64_t bytes_per_device(const LaidTensor& tensor, const mesh::Mesh& mesh) {
-  return elements(shard_shape(tensor.shape, tensor.spec, mesh)) * size_of(tensor.dtype);
+  return shard_bytes(tensor.shape, tensor.dtype, tensor.spec, mesh);
 }
 
 std::int64_t replicas(const LaidTensor& tensor, const mesh::Mesh& mesh) {

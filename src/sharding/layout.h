@@ -37,6 +37,7 @@ struct LaidRegion {
   AxisList axes;                // the mesh axes that shard the experts
   std::int64_t devices = 1;     // devices along these axes
   double tokens = 0;            // tokens that a device has in a pass
+  double experts = 0;           // of all devices
   double choices = 0;           // experts per token (top-k)
   double token_bytes = 0;
   double sent_bytes = 0;        // bytes that a device sends per forward pass, with a balanced router

@@ -1,9 +1,8 @@
 #include "sharding/lint_experts.h"
 
-#include <cmath>
-
 #include <fmt/core.h>
 
+#include "base/chance.h"
 #include "base/text.h"
 
 namespace moesh::sharding {
@@ -14,7 +13,7 @@ constexpr double kWorthSaying = 1.25;
 // The bytes that a device sends per forward pass, with a balanced router, for tokens that no other device has.
 double ring_bytes(double tokens, const LaidRegion& r) {
   const auto n = static_cast<double>(r.devices);
-  const double returned = n * tokens * (1 - std::pow(1 - 1 / n, r.choices)) * (n - 1) / n;
+  const double returned = n * tokens * chance_of_any(r.experts / n, r.choices, r.experts) * (n - 1) / n;
   return ((n - 1) * tokens + returned) * r.token_bytes;
 }
 double exchange_bytes(double tokens, const LaidRegion& r) {

@@ -76,6 +76,10 @@ Shape shard_shape(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) 
   return local;
 }
 
+std::int64_t shard_bytes(const Shape& shape, DType dtype, const Spec& spec, const mesh::Mesh& mesh) {
+  return elements(shard_shape(shape, spec, mesh)) * size_of(dtype);
+}
+
 bool divides(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {
   for (std::size_t dim = 0; dim < spec.dims.size(); ++dim) {
     if (shape[dim] % shards(spec.dims[dim], mesh) != 0) return false;

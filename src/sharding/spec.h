@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/shape.h"
 #include "mesh/mesh.h"
 
@@ -40,6 +41,7 @@ std::int64_t shards(const Spec& spec, const mesh::Mesh& mesh);
 
 // The shape of the largest shard: dims that do not divide evenly are rounded up.
 Shape shard_shape(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);
+std::int64_t shard_bytes(const Shape& shape, DType dtype, const Spec& spec, const mesh::Mesh& mesh);
 
 // Whether all dims divide evenly.
 bool divides(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);

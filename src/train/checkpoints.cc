@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <unordered_map>
 
 #include <fmt/core.h>
 
@@ -34,15 +35,18 @@ store::About about(const config::Settings& settings, const Trainer& trainer, con
   return made;
 }
 
-int layers_dim_of(const std::string& name, const Trainer& trainer) {
+// The dim of layers of parameters and moments, by name.
+std::unordered_map<std::string, int> layers_dims_of(const Trainer& trainer) {
+  std::unordered_map<std::string, int> dims;
   for (const Trained& trained : trainer.parameters()) {
-    if (name == trained.path || name == trained.mu() || name == trained.nu()) return trained.layers_dim;
+    for (const std::string& name : {trained.path, trained.mu(), trained.nu()}) dims[name] = trained.layers_dim;
   }
-  return -1;
+  return dims;
 }
 
 std::vector<store::Held> state_of(const Trainer& trainer) {
   const mesh::Mesh& mesh = trainer.plan().mesh;
+  const std::unordered_map<std::string, int> layers_dims = layers_dims_of(trainer);
   std::vector<store::Held> all;
   for (const std::string& name : trainer.state_names()) {
     const run::Placed value = trainer.state(name);
@@ -51,7 +55,7 @@ std::vector<store::Held> state_of(const Trainer& trainer) {
     if (!value.spec.dims.empty()) spec = sharding::without_size_one(value.spec, mesh);
     spec.dims = run::in_seen_order(std::move(spec.dims), value.first);
     const DType dtype = value.any_shard().view.dtype;
-    all.push_back({name, {dtype, shape, layers_dim_of(name, trainer), sharding::to_string(spec, mesh), {}}, trainer.state_parts(name),
+    all.push_back({name, {dtype, shape, layers_dims.at(name), sharding::to_string(spec, mesh), {}}, trainer.state_parts(name),
                    trainer.state_share(name)});
   }
   return all;

@@ -110,7 +110,7 @@ std::vector<std::string> request_of(const store::Settings& saved) {
 
 std::vector<store::ModelTensor> parameters_of(const store::Index& index) {
   std::vector<store::ModelTensor> all = tensors_of(index);
-  std::erase_if(all, [](const store::ModelTensor& tensor) { return is_moment(tensor.name); });
+  std::erase_if(all, [](const store::ModelTensor& tensor) { return partition::is_moment(tensor.name); });
   return all;
 }
 

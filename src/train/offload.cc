@@ -34,18 +34,16 @@ class Places {
  private:
   void add(const std::string& path, const graph::Value& value) { places_.emplace(path, elements(value.shape)); }
 
-  static bool is_alias(const graph::Node& node) { return node.op == graph::Op::constraint || node.op == graph::Op::reshape; }
-
   bool is_named(const graph::Graph& graph, graph::ValueId value) const {
     const graph::Node* maker = &graph.producer_of(value);
-    while (!names_.contains(maker->tag) && is_alias(*maker)) maker = &graph.producer_of(maker->operands[0]);
+    while (!names_.contains(maker->tag) && graph::is_alias(*maker)) maker = &graph.producer_of(maker->operands[0]);
     return names_.contains(maker->tag);
   }
 
   void see_named(const graph::Graph& graph, const graph::Node& named) {
     const graph::Node* node = &named;
     add(node->path, graph.value(node->results[0]));
-    while (is_alias(*node)) {
+    while (graph::is_alias(*node)) {
       node = &graph.producer_of(node->operands[0]);
       add(node->path, graph.value(node->results[0]));
     }
@@ -74,7 +72,7 @@ std::vector<forecast::Offloaded> stacks_of(const graph::Graph& model, const Step
     for (const plan::ViewId id : instructions[i].results) {
       const plan::View& view = program.plan.view(id);
       if (view.advances.empty() || !places.contain(instructions[i].path, view.shape)) continue;
-      const std::int64_t bytes = plan::shard_elements(view, program.plan.mesh) * size_of(view.dtype);
+      const std::int64_t bytes = sharding::shard_bytes(view.shape, view.dtype, view.spec, program.plan.mesh);
       stacks.emplace(view.buffer, forecast::Offloaded{view.buffer, bytes, static_cast<plan::InstructionId>(i)});
     }
   }

@@ -76,7 +76,7 @@ Fit fit_of(const std::vector<Target>& targets, const store::Index& index) {
     }
   }
   for (const auto& [alone, layer] : names.theirs().all()) {
-    if (!is_moment(alone) && !used.contains(alone)) fit.unused.push_back(alone);
+    if (!partition::is_moment(alone) && !used.contains(alone)) fit.unused.push_back(alone);
   }
   return fit;
 }

@@ -1,38 +1,45 @@
 #include "train/trained.h"
 
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/error.h"
 #include "config/model_shape.h"
-#include "graph/matrix_dims.h"
 
 namespace moesh::train {
 namespace {
 
-// The stacked dim of a parameter, from the repeat that gives each iteration a slice of it; -1 without such a repeat over one dim.
-int layers_dim(const graph::Graph& model, graph::ValueId parameter) {
+// The stacked dims of parameters, from the repeats over one dim that give each iteration a slice of them.
+std::unordered_map<graph::ValueId, int> layers_dims(const graph::Graph& model) {
+  std::unordered_map<graph::ValueId, int> dims;
   for (const graph::Node& node : model.nodes) {
     const auto* of = std::get_if<graph::RepeatOf>(&node.attributes);
     if (of == nullptr || of->sizes.size() != 1) continue;
     const std::size_t whole = node.operands.size() - of->slices.size();
-    for (std::size_t i = whole; i < node.operands.size(); ++i) {
-      if (node.operands[i] == parameter) return of->slices[i - whole];
-    }
+    for (std::size_t i = whole; i < node.operands.size(); ++i) dims.emplace(node.operands[i], of->slices[i - whole]);
   }
-  return -1;
+  return dims;
 }
 
 }  // namespace
 
 std::vector<Trained> trained_parameters(const graph::Graph& model, const config::Settings& settings) {
-  const std::string& optimizer = settings.text("opt_type");
+  const partition::Optimized optimized(settings);
   const DType mu_dtype = config::first_moment_dtype(settings);
+  const std::unordered_map<graph::ValueId, int> dims = layers_dims(model);
   std::vector<Trained> all;
   for (const graph::Node& node : model.nodes) {
     if (node.op != graph::Op::parameter) continue;
     const graph::ValueId id = node.results.front();
     const graph::Value& value = model.value(id);
     const auto& of = std::get<graph::ParameterOf>(node.attributes);
-    const bool one = optimizer == "muon" && graph::matrix_dims(of.role, value.shape).is_matrix;
-    all.push_back({node.path, of.role, value.shape, of.labels, value.dtype, layers_dim(model, id),
-                   optimizer == "sgd" ? 0 : one ? 1 : 2, mu_dtype});
+    const auto dim = dims.find(id);
+    all.push_back({node.path, of.role, value.shape, of.labels, value.dtype, dim == dims.end() ? -1 : dim->second,
+                   !optimized.is_trained(node.path), optimized.moments(node.path, of.role, value.shape), mu_dtype});
+  }
+  if (std::all_of(all.begin(), all.end(), [](const Trained& trained) { return trained.is_frozen; })) {
+    refuse("trainable_parameters_mask matches no parameter", settings.origin("trainable_parameters_mask").where,
+           "trainable_parameters_mask=[" + all.front().path + "], or [] for all; `moesh shardings` lists them");
   }
   return all;
 }

@@ -89,14 +89,14 @@ Trainer::Trainer(StepProgram program, const config::Settings& settings, backend:
   for (const plan::Port& port : plan().ports) {
     if (port.kind == plan::Port::Kind::state) state_buffers_.emplace(plan().view(port.view).buffer, port.name);
   }
+  std::set<std::string_view> known;
+  const auto add = [&](std::string_view name) {
+    if (known.insert(name).second) state_names_.emplace_back(name);
+  };
   for (const plan::Instruction& instruction : plan().instructions) {
-    for (const std::string_view name : changed_by(instruction)) {
-      if (std::find(state_names_.begin(), state_names_.end(), name) == state_names_.end()) state_names_.emplace_back(name);
-    }
+    for (const std::string_view name : changed_by(instruction)) add(name);
   }
-  for (const auto& [buffer, name] : state_buffers_) {
-    if (std::find(state_names_.begin(), state_names_.end(), name) == state_names_.end()) state_names_.push_back(name);
-  }
+  for (const auto& [buffer, name] : state_buffers_) add(name);
 }
 
 run::ProgramOptions Trainer::options(const mesh::Mesh& mesh) const {

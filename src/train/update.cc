@@ -1,12 +1,9 @@
 #include "train/update.h"
 
 #include <algorithm>
-#include <regex>
-
-#include <fmt/core.h>
 
 #include "base/bfloat16.h"
-#include "base/error.h"
+#include "config/path_mask.h"
 #include "graph/matrix_dims.h"
 #include "train/muon.h"
 
@@ -32,19 +29,6 @@ struct UpdateNumbers {
   Tensor of_gradients;
   Tensor of_directions;  // with a factor of 1, for Muon's directions, which are no gradients
 };
-
-// MaxText's masks hold Python regular expressions that are searched for in a parameter's path.
-bool is_masked(const std::string& path, const config::Settings& settings) {
-  for (const std::string& pattern : settings.texts("adamw_mask")) {
-    try {
-      if (std::regex_search(path, std::regex(pattern))) return true;
-    } catch (const std::regex_error&) {
-      refuse(fmt::format("adamw_mask holds '{}', a regular expression was expected", pattern),
-             settings.origin("adamw_mask").where, "adamw_mask=[bias, '.*norm.*']");
-    }
-  }
-  return false;
-}
 
 // A factor takes the type of the array that it multiplies, as in JAX: with a bfloat16 array, 0.9 is 0.8984375.
 double factor_for(Tensor array, double factor) {
@@ -127,12 +111,13 @@ Updated muon(const Slot& slot, const UpdateNumbers& numbers, const graph::Matrix
 }
 
 Updated update(const Trained& trained, const Slot& slot, const UpdateNumbers& numbers, std::int64_t devices,
-               const config::Settings& settings) {
+               const config::Settings& settings, const config::PathMask& undecayed) {
+  if (trained.is_frozen) return {slot.parameter, {}, {}};
   const std::string& optimizer = settings.text("opt_type");
   if (optimizer == "sgd") return {sgd(slot.parameter, slot.gradient, numbers.of_gradients, 0), {}, {}};
   if (optimizer != "muon") {
     graph::AdamOf of = adam_of(settings, slot, false);
-    if (is_masked(trained.path, settings)) of.weight_decay = 0;
+    if (undecayed.matches(trained.path)) of.weight_decay = 0;
     return adam(slot, numbers.of_gradients, of);
   }
   const graph::MatrixDims dims = graph::matrix_dims(trained.role, trained.shape);
@@ -232,11 +217,12 @@ void add_update(Builder& builder, const std::vector<Trained>& parameters, const 
                                                                         graph::unary(Unary::finite, norms.raw));
   const UpdateNumbers numbers{vector_of({rate, step, norms.factor, applied}), vector_of({rate, step, one, applied})};
   Balance balance(of.expert_load, numbers.of_gradients, settings.real("routed_bias_update_rate"));
+  const config::PathMask undecayed(settings, "adamw_mask");
   std::vector<Tensor> updated;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Trained& trained = parameters[i];
     builder.set_path(trained.path);
-    const Updated made = update(trained, slots[i], numbers, devices, settings);
+    const Updated made = update(trained, slots[i], numbers, devices, settings, undecayed);
     updated.push_back(balance.update(trained, made.parameter));
     builder.mark_result(updated.back(), trained.path);
     if (made.mu) builder.mark_result(made.mu, trained.mu());

@@ -238,7 +238,7 @@ TEST(Fit, TellsWhatXlaWouldHold) {
   EXPECT_EQ(forecast("max_target_length=32768 gradient_accumulation_steps=2").unheld.logits, 4LL * 32768 * 128256) << "a pass at a time";
   EXPECT_EQ(forecast("max_target_length=2048").unheld.gradients, 0);
   const forecast::Forecast passes = forecast("max_target_length=2048 gradient_accumulation_steps=2");
-  EXPECT_GT(passes.unheld.gradients, passes.memory.components[static_cast<std::size_t>(forecast::Component::parameters)] * 99 / 100);
+  EXPECT_GT(passes.unheld.gradients, passes.memory.of(forecast::Component::parameters) * 99 / 100);
   EXPECT_GT(forecast::peak_of_xla(passes.memory.peak, passes.unheld), passes.memory.peak + passes.unheld.gradients);
   EXPECT_EQ(forecast("max_target_length=2048 use_iota_embed=true").unheld.one_hot, 2LL * 2048 * 128256);
   EXPECT_EQ(forecast("max_target_length=2048 ici_tensor_parallelism=4").unheld.logits, 0)

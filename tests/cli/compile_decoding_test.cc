@@ -51,6 +51,7 @@ TEST(CompileDecoding, WritesAllOfItAsJson) {
   const Json& decoding = json["decoding"];
   EXPECT_EQ(decoding["rows"], 8);
   EXPECT_EQ(decoding["new_tokens"], 1);
+  EXPECT_TRUE(json["mfu"].is_null()) << "model FLOPs are those of training";
   EXPECT_EQ(decoding["cache_slots"], 4096);
   EXPECT_NEAR(decoding["tokens_per_second"].get<double>() * json["seconds_per_step"].get<double>(), 8, 1e-9);
   EXPECT_NEAR(json["tokens_per_second_per_device"].get<double>() * json["seconds_per_step"].get<double>(), 1, 1e-9);

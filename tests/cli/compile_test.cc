@@ -117,6 +117,18 @@ TEST(Compile, SetsWaitsForTheHostSideBySide) {
   EXPECT_THAT(made.out, ::testing::ContainsRegex("in the host's memory +0 B +[0-9.]+ GiB"));
 }
 
+// 0 would be read as a time or a share.
+TEST(Compile, WritesWhatIsNotKnownAsNull) {
+  const auto json = [](const std::string& machine) {
+    return json_of("compile model_name=llama3-8b ici_fsdp_parallelism=8 remat_policy=minimal_offloaded --json compile_topology=" + machine);
+  };
+  const Json known = json("b200-8"), unknown = json("v6e-8");
+  EXPECT_GT(known["host_memory"]["seconds_each_way"].get<double>(), 0);
+  EXPECT_GT(unknown["host_memory"]["bytes"].get<std::int64_t>(), 0);
+  EXPECT_TRUE(unknown["host_memory"]["seconds_each_way"].is_null());
+  EXPECT_GT(unknown["mfu"].get<double>(), 0);
+}
+
 TEST(Compile, TellsWhatWouldMakeItFit) {
   const std::string large =
       "compile model_name=mixtral-8x7b compile_topology=v5p-16 ici_fsdp_parallelism=2 ici_expert_parallelism=4 "

@@ -306,6 +306,7 @@ const std::vector<Effect> kEffects{
     {"adam_eps_root=0.5", kLlama},
     {"adam_weight_decay=0.5", kLlama + "learning_rate=0.1 "},
     {"adamw_mask=[kernel]", kLlama + "learning_rate=0.1 "},
+    {"trainable_parameters_mask=[kernel]", kLlama},
     {"mu_dtype=bfloat16", kLlama},
     {"muon_beta=0.5", kMuon},
     {"muon_weight_decay=0.5", kMuon + "learning_rate=0.1 "},

@@ -99,7 +99,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "training_objective=block_diffusion",
       "enable_rampup_batch_size=true",
       "skip_step_on_spikes=true",
-      "trainable_parameters_mask=[bias]",
       "use_tunix_gradient_accumulation=true",
       "enable_diloco=true",
       "use_sft=true",

@@ -26,7 +26,7 @@ session::Session session_of(const std::string& request, session::DecodeStage sta
 std::string request_of(const Laid& laid) { return kSmallWidths + test::small_model(laid.family).request + laid.request; }
 
 std::int64_t held(const PlannedStep& step, forecast::Component component) {
-  return step.forecast.memory.components[static_cast<std::size_t>(component)];
+  return step.forecast.memory.of(component);
 }
 
 // A decoder with the session's program, made as `moesh decode` makes it.

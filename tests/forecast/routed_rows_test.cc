@@ -77,11 +77,11 @@ TEST_F(Routed, AnExchangeBringsTheRowsOfAllDevices) {
   EXPECT_EQ(rows(here), 4 * 16 / 4);
 }
 
-// Both choices of a token miss this device's quarter of the experts with a probability of 0.75 * 0.75: of 8 tokens, 3.5 have a row here.
+// Both choices of a token miss this device's two experts of eight with a probability of 6/8 * 5/7: of 8 tokens, 3.7 have a row here.
 TEST_F(Routed, SomeTokensHaveSeveralOfTheirChoicesHere) {
   const ViewId sizes = sorted(), count = value({});
-  add(Op::list_tokens, GroupOf{{0}, 4, 2, false}, {value({16}), sizes}, {value({8}), value({8}), value({16}), count});
-  EXPECT_EQ(rows(count), 4) << "3.5, rounded up";
+  add(Op::list_tokens, GroupOf{.axes = {0}, .members = 4, .choices = 2, .experts = 8, .experts_here = 2}, {value({16}), sizes}, {value({8}), value({8}), value({16}), count});
+  EXPECT_EQ(rows(count), 4) << "3.7, rounded up";
 }
 
 TEST_F(Routed, ACopyCountsTheSame) {

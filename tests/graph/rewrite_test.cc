@@ -27,7 +27,7 @@ TEST(Rewrite, KnowsWhoUsesAValue) {
   const std::vector<std::vector<NodeId>> users = users_of(graph);
   const std::vector<std::vector<NodeId>> expected{{1, 1, 2, 3, 4}, {3}, {}, {4}};
   EXPECT_EQ(users, expected);
-  for (ValueId id = 0; id < 4; ++id) EXPECT_EQ(uses_of(graph, id), std::ssize(users[static_cast<std::size_t>(id)]));
+  for (ValueId id = 0; id < 4; ++id) EXPECT_EQ(use_counts(graph)[static_cast<std::size_t>(id)], std::ssize(users[static_cast<std::size_t>(id)]));
 }
 
 // Inputs and parameters stay, because they are what a program is given.

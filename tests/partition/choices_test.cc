@@ -107,5 +107,20 @@ TEST(Choices, ArePricedByTheAttributesOfTheirOwnOp) {
   EXPECT_NE(last_of(kinds[0], kinds[0]), last_of(kinds[4], kinds[4]));
 }
 
+// One token of a row whose cache has 65,536 slots: with a window, the kernel reads 128 of them.
+TEST(Choices, ArePricedByWhatAKernelReads) {
+  const std::string roots =
+      "%0: float32[4, 1, 8, 64] = input labels=(-, -, -, -)  # q\n%1: float32[4, 65536, 8, 64] = input labels=(-, -, -, -)  # k\n"
+      "%2: float32[4, 65536, 8, 64] = input labels=(-, -, -, -)  # v\n%3: int32[4, 1] = input labels=(-, -)  # p\n"
+      "%4: int32[4, 1] = input labels=(-, -)  # s\n%5: int32[4, 65536] = input labels=(-, -)  # kp\n"
+      "%6: int32[4, 65536] = input labels=(-, -)  # ks\n";
+  const sharding::Spec by_row{{{0}, {}, {}, {}}, {}}, tokens{{{0}, {}}, {}};
+  const auto seconds = [&](const std::string& window) {
+    return seconds_of_last({"float32[4, 1, 8, 64] = attention %0, %1, %2, %3, %4, %5, %6" + window + "  # a"}, roots,
+                           {by_row, by_row, by_row, tokens, tokens, tokens, tokens}, by_row);
+  };
+  EXPECT_LT(10 * seconds(" window=128"), seconds(""));
+}
+
 }  // namespace
 }  // namespace moesh::partition

@@ -26,7 +26,7 @@ class RowsOnTheirWay : public ::testing::Test {
 
   // Scatters the sums of the tokens to which these rows belong.
   void scatter(std::int64_t rows) {
-    const graph::ListedTokens listed = graph::list_tokens(shard({rows}, DType::int32), shard({2}, DType::int32), 2, 16);
+    const graph::ListedTokens listed = graph::list_tokens(shard({rows}, DType::int32), shard({2}, DType::int32), group_, 16);
     made_ = graph::scatter_rows(graph::sum_rows(shard({rows, 4}, DType::float32), listed, {}), listed, 8, group_);
   }
 
@@ -34,21 +34,21 @@ class RowsOnTheirWay : public ::testing::Test {
     return graph::plan_exchange(shard({2, 4}, DType::int32), shard({}, DType::int32), 2, group_, 16, 24, 0);
   }
 
-  const graph::GroupOf group_{{0}, 2, 2};
+  const graph::GroupOf group_{.axes = {0}, .members = 2, .choices = 2, .experts = 4, .experts_here = 2};
   graph::Builder builder_ = graph::Builder::of_region("body");
   Tensor made_;
 };
 
-// Of sixteen tokens, twelve are expected to have an expert here if no expert is favoured. Each takes sixteen bytes and four for its number.
+// Of six pairs of experts one has none here, so that of sixteen tokens 13 and a third are expected to have one. Each takes sixteen bytes and four for its number.
 TEST_F(RowsOnTheirWay, ComeBackWithTheirTokensNumbers) {
   scatter(32);
   const Collective collective = only();
   EXPECT_EQ(collective.kind, Kind::reduce_scatter);
   EXPECT_EQ(collective.axes, (sharding::AxisList{0}));
   EXPECT_EQ(collective.group, 2);
-  EXPECT_EQ(collective.operand_bytes, 12 * (16 + 4));
+  EXPECT_EQ(collective.operand_bytes, 5 * 16 * (16 + 4) / 6);
   EXPECT_EQ(collective.bound_bytes, 16 * (16 + 4)) << "a token comes back once, however many rows it has";
-  EXPECT_EQ(collective.wire_bytes, 6 * (16 + 4));
+  EXPECT_NEAR(static_cast<double>(collective.wire_bytes), 2.5 * 16 * (16 + 4) / 6, 1);
   EXPECT_TRUE(collective.in_region);
 }
 

@@ -45,19 +45,20 @@ TEST(SplitRegion, FetchesRowsOfTokensThatAreGathered) {
 }
 
 TEST(SplitRegion, SumsRowsHereAndScattersTheSums) {
+  const std::string group = "choices=2 experts=12 experts_here=3";
   EXPECT_EQ(split(kRegionInputs +
                   "%4: float32[12, 6] as [-, -]+own(expert) = input labels=(-, -)  # rows\n"
-                  "%5: float32[8, 6] as [-, -]+own(expert) = return_rows %4, %1, %2, %3 axes=(expert) members=4 choices=2  # back\n"
-                  "%6: float32[8, 6] as [-, -]+own(expert) = return_rows %4, %1, %2 axes=(expert) members=4 choices=2  # bare\n"
+                  "%5: float32[8, 6] as [-, -]+own(expert) = return_rows %4, %1, %2, %3 axes=(expert) members=4 " + group + "  # back\n"
+                  "%6: float32[8, 6] as [-, -]+own(expert) = return_rows %4, %1, %2 axes=(expert) members=4 " + group + "  # bare\n"
                   "return %5, %6\n"),
             kRegionInputs +
                 "%4: float32[12, 6] as [-, -]+own(expert) = input labels=(-, -)  # rows\n"
                 "%5: int32[12] as [-]+own(expert), %6: int32[12] as [-]+own(expert), %7: int32[12] as [-]+own(expert), "
-                "%8: int32[] as []+own(expert) = list_tokens %1, %2 choices=2  # back/tokens\n"
+                "%8: int32[] as []+own(expert) = list_tokens %1, %2 " + group + "  # back/tokens\n"
                 "%9: float32[12, 6] as [-, -]+own(expert) = sum_rows %4, %7, %6, %8, %3  # back/sum\n"
-                "%10: float32[8, 6] as [-, -]+own(expert) = scatter_rows %9, %5, %8 axes=(expert) members=4 choices=2  # back/scatter\n"
+                "%10: float32[8, 6] as [-, -]+own(expert) = scatter_rows %9, %5, %8 axes=(expert) members=4 " + group + "  # back/scatter\n"
                 "%11: float32[12, 6] as [-, -]+own(expert) = sum_rows %4, %7, %6, %8  # bare/sum\n"
-                "%12: float32[8, 6] as [-, -]+own(expert) = scatter_rows %11, %5, %8 axes=(expert) members=4 choices=2  # bare/scatter\n"
+                "%12: float32[8, 6] as [-, -]+own(expert) = scatter_rows %11, %5, %8 axes=(expert) members=4 " + group + "  # bare/scatter\n"
                 "return %10, %12\n");
 }
 

@@ -131,13 +131,13 @@ TEST(AdamWMask, NamesWhatIsNotDecayed) {
             "  fix: adamw_mask=[bias, '.*norm.*']");
 }
 
-TEST(Sgd, IsItsFormula) {
-  hold_to(
-      [](const Trained&, State& s, const Numbers& g, double) {
-        for (std::size_t i = 0; i < g.size(); ++i) s.parameter[i] -= kRate * g[i];
-      },
-      "opt_type=sgd");
+Rule sgd() {
+  return [](const Trained&, State& s, const Numbers& g, double) {
+    for (std::size_t i = 0; i < g.size(); ++i) s.parameter[i] -= kRate * g[i];
+  };
 }
+
+TEST(Sgd, IsItsFormula) { hold_to(sgd(), "opt_type=sgd"); }
 
 // The dims of a stacked parameter that are the layers, the matrix's rows and its columns.
 struct Matrix {
@@ -260,15 +260,57 @@ Rule muon(double beta, double decay, const std::function<double(double, double)>
   };
 }
 
+double by_ratio(double rows, double columns) { return std::sqrt(std::max(1.0, columns / rows)); }
+
 // The tolerance: five iterations in float32 on numbers up to 1 are off by some 1e-5. On one device a loop
 // runs over the layers, on many devices all layers are computed at once.
 TEST(Muon, IsItsFormula) {
-  const auto by_ratio = [](double rows, double columns) { return std::sqrt(std::max(1.0, columns / rows)); };
   const auto by_rms = [](double rows, double columns) { return 0.2 * std::sqrt(std::max(rows, columns)); };
   for (const std::int64_t devices : {1, 8}) {
     hold_to(muon(0.95, 0, by_ratio), "opt_type=muon", 1e-5, devices);
     hold_to(muon(0.8, 0.3, by_rms), "opt_type=muon muon_beta=0.8 muon_weight_decay=0.3 muon_consistent_rms=0.2", 1e-5, devices);
   }
+}
+
+// With every optimizer, on one device and on several.
+TEST(TrainableParametersMask, NamesWhatIsTrained) {
+  const std::string mask = " trainable_parameters_mask=[norm,mlp/wo/k.*l]";
+  const auto only_named = [](const Rule& rule) -> Rule {
+    return [=](const Trained& of, State& state, const Numbers& gradient, double step) {
+      const bool is_named = of.path.find("norm") != std::string::npos || of.path.ends_with("/wo/kernel");
+      EXPECT_EQ(of.is_frozen, !is_named) << of.path;
+      if (is_named) return rule(of, state, gradient, step);
+      EXPECT_EQ(of.moments, 0) << of.path;
+    };
+  };
+  for (const std::int64_t devices : {1, 8}) {
+    hold_to(only_named(adamw({})), "opt_type=adamw" + mask, 5e-7, devices);
+    hold_to(only_named(adam_pax({})), "opt_type=adam_pax" + mask, 5e-7, devices);
+    hold_to(only_named(sgd()), "opt_type=sgd" + mask, 5e-7, devices);
+    hold_to(only_named(muon(0.95, 0, by_ratio)), "opt_type=muon" + mask, 1e-5, devices);
+  }
+}
+
+TEST(TrainableParametersMask, LeavesOutMomentsAndNothingElse) {
+  const std::string mask = "trainable_parameters_mask=[norm]";
+  const auto moments = [](const std::string& request) {
+    return session::open(test::words_of(kConstantRate + request)).layout.moments;
+  };
+  for (const sharding::LaidTensor& moment : moments(mask)) EXPECT_NE(moment.path.find("norm"), std::string::npos) << moment.path;
+  EXPECT_FALSE(moments(mask).empty());
+  EXPECT_LT(moments(mask).size(), moments("").size());
+  Training masked(kConstantRate + mask), all(kConstantRate);
+  const auto norm_of = [](Training& training) { return training.trainer.step(training.batch()).raw_grad_norm; };
+  EXPECT_EQ(norm_of(masked), norm_of(all)) << "gradients are clipped by the norm of all of them, as in MaxText";
+}
+
+TEST(TrainableParametersMask, TellsWhatItCannotBe) {
+  EXPECT_EQ(test::message_of([] { Training(kConstantRate + "trainable_parameters_mask=[lora]"); }),
+            "the command line: trainable_parameters_mask matches no parameter\n"
+            "  fix: trainable_parameters_mask=[token_embedder/embedding], or [] for all; `moesh shardings` lists them");
+  EXPECT_EQ(test::message_of([] { Training(kConstantRate + "trainable_parameters_mask=[(]"); }),
+            "the command line: trainable_parameters_mask holds '(', a regular expression was expected\n"
+            "  fix: trainable_parameters_mask=[bias, '.*norm.*']");
 }
 
 // The number of iterations of each loop in the update.

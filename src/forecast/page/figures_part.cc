@@ -78,9 +78,9 @@ std::string figures_part(const Shown& shown) {
   });
   if (shown.courses.front().shown.forecast.decoding) return made + tile(shown, "rows", rows_figure) + "</div>\n";
   made += tile(shown, "MFU", [](const ShownPlan& plan) {
-    const double mfu = plan.forecast.mfu;
-    return mfu > 0 ? Figure{fmt::format("{:.1f}%", 100 * mfu), "of the peak FLOP/s", mfu}
-                   : Figure{"\u2013", "the chip's peak is not known"};
+    const std::optional<double>& mfu = plan.forecast.mfu;
+    return mfu ? Figure{fmt::format("{:.1f}%", 100 * *mfu), "of the peak FLOP/s", *mfu}
+               : Figure{"\u2013", "the chip's peak is not known"};
   });
   return made + "</div>\n";
 }

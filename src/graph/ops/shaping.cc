@@ -106,10 +106,12 @@ void reshape_factors(const NodeView& v, FactorTable& table) {
     std::int64_t left = from[i++];
     std::int64_t right = to[j++];
     while (left != right) {
-      if (left < right) {
+      if (left < right && i < from.size()) {
         left *= from[i++];
-      } else {
+      } else if (left > right && j < to.size()) {
         right *= to[j++];
+      } else {
+        break;  // there are no elements
       }
     }
   }

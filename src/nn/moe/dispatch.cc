@@ -44,6 +44,8 @@ Dispatched ring(Builder& builder, const Placement& place, Tensor ids_TK, Tensor 
   const std::int64_t tokens = ids_TK.size(0);
   graph::GroupOf group = place.tokens;
   group.choices = ids_TK.size(1);
+  group.experts = place.moe.experts;
+  group.experts_here = place.experts_here;
   const graph::SortedSlots slots = graph::sort_slots(graph::gather(ids_TK, group), index_of(builder, place),
                                                      place.experts_here, row_limit(place, tokens));
   const Weights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(group)), place.moe.weights_inputs};

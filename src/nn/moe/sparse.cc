@@ -47,9 +47,8 @@ struct Entrance {
   std::vector<std::string> off_tokens, off_kernels;
 };
 
-double shard_bytes(const Context& context, Tensor tensor, const graph::ConstraintOf& constraint) {
-  return static_cast<double>(elements(sharding::shard_shape(tensor.shape(), context.spec_of(constraint), *context.mesh)) *
-                             size_of(tensor.dtype()));
+double bytes_here(const Context& context, Tensor tensor, const graph::ConstraintOf& constraint) {
+  return static_cast<double>(sharding::shard_bytes(tensor.shape(), tensor.dtype(), context.spec_of(constraint), *context.mesh));
 }
 
 // Results for parts of an expert's width can only be summed by devices that have the same tokens. So an axis that the rules give to both
@@ -63,9 +62,9 @@ void give_each_axis_to_tokens_or_width(const Context& context, Entrance& entranc
     shared.push_back(context.mesh->axis(axis).name);
   }
   if (shared.empty()) return;
-  const double token_bytes = 2 * shard_bytes(context, x_BSM, entrance.tokens);
-  const double weight_bytes = shard_bytes(context, e.wi_0, entrance.in_kernels) + shard_bytes(context, e.wi_1, entrance.in_kernels) +
-                              shard_bytes(context, e.wo, entrance.out_kernel);
+  const double token_bytes = 2 * bytes_here(context, x_BSM, entrance.tokens);
+  const double weight_bytes = bytes_here(context, e.wi_0, entrance.in_kernels) + bytes_here(context, e.wi_1, entrance.in_kernels) +
+                              bytes_here(context, e.wo, entrance.out_kernel);
   (token_bytes < weight_bytes ? entrance.off_tokens : entrance.off_kernels) = std::move(shared);
 }
 

@@ -78,7 +78,7 @@ TEST_F(StepCourse, HoldsAtMostThePeak) {
     most = std::max(most, sum(course_.memory[i]));
   }
   const Memory& memory = told().memory;
-  const auto gaps = memory.components[static_cast<std::size_t>(Component::gaps)];
+  const auto gaps = memory.of(Component::gaps);
   EXPECT_EQ(most, static_cast<double>(memory.peak - gaps));
   EXPECT_EQ(at, static_cast<std::size_t>(memory.at));
   for (std::size_t c = 0; c + 1 < static_cast<std::size_t>(kComponents); ++c) EXPECT_EQ(course_.memory[at][c], memory.components[c]) << c;
