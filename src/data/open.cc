@@ -140,7 +140,7 @@ class Opener {
       sequence = std::make_unique<FileTokens>(files, width, settings_.integer("vocab_size"));
     }
     if (sequence->size() <= length_) log_notice(repetition_words(about, sequence->size(), length_ + 1));
-    return rows_of_stream(std::move(about), std::move(sequence), order);
+    return rows_of_stream(std::move(about), std::move(sequence), length_, order);
   }
 
   const config::Settings& settings_;

@@ -139,6 +139,36 @@ TEST(KeptRuns, GoOnInTheMiddleOfTheirDocuments) {
   EXPECT_THAT(same.run("steps=7 data_shuffle_seed=4").err, HasSubstr("the data are other than when the checkpoint was saved, or are read otherwise: they begin at their beginning"));
 }
 
+// By the kind, the size and the order of the data, whatever their names.
+TEST(KeptRuns, SayThatTheirDataBeginAnew) {
+  const TemporaryFolder folder;
+  std::string letters;
+  for (int i = 0; i < 3000; ++i) letters += static_cast<char>('a' + i * i % 17);
+  const std::string lines = "vocab_size=256 dataset_type=jsonl dataset_path=" + lines_of_text(folder);
+  const std::string text = "vocab_size=256 dataset_type=text dataset_path=" + folder.write("a.txt", letters);
+  const std::string words = "the data are other than when the checkpoint was saved, or are read otherwise: they begin at their beginning";
+  const Kept kept(kTinyModel);
+  int steps = 0;
+  const auto is_said = [&](const std::string& data) {
+    steps += 2;
+    const Outcome outcome = kept.run(fmt::format("steps={} ", steps) + data);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err.find(words) != std::string::npos;
+  };
+  EXPECT_FALSE(is_said(text));
+  EXPECT_FALSE(is_said(text));
+  EXPECT_FALSE(is_said(text + " per_device_batch_size=3")) << "they go on at their place";
+  for (const std::string more : {"data_shuffle_seed=3", "enable_data_shuffling=false", "eval_fraction=0.2 eval_interval=9 eval_steps=1", "max_target_length=5"})
+    EXPECT_TRUE(is_said(text + " " + more)) << more;
+  EXPECT_TRUE(is_said(lines));
+  EXPECT_TRUE(is_said(text));
+  folder.write("a.txt", letters + "and more");
+  EXPECT_TRUE(is_said(text));
+  EXPECT_FALSE(is_said(text));
+  EXPECT_TRUE(is_said("vocab_size=256")) << "synthetic";
+  EXPECT_TRUE(Kept(kTinyModel).run("steps=40 load_full_state_path=" + kept.at(steps - 3) + " " + lines).err.find(words) != std::string::npos);
+}
+
 // The steps that were done before are kept in a checkpoint.
 TEST(KeptRuns, EndWithACheckpointWhereTheirDataVanish) {
   const TemporaryFolder folder;
