@@ -179,10 +179,6 @@ Checkpoints::Source Checkpoints::source() const {
   const auto found = [&]() -> Source {
     if (std::vector<std::string> own = this->own(); !own.empty()) return {Source::Kind::own, std::move(own)};
     const std::string &full = settings_.text("load_full_state_path"), &parameters = settings_.text("load_parameters_path");
-    if (!full.empty() && !parameters.empty()) {
-      refuse("load_full_state_path and load_parameters_path are both given", settings_.origin("load_parameters_path").where,
-             "give one of them");
-    }
     if (!full.empty()) return {Source::Kind::full_state, store::checkpoints_at(full)};
     if (parameters.empty()) return {};
     if (config::is_hugging_face(parameters)) return {Source::Kind::parameters, {parameters}};

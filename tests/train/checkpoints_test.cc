@@ -219,6 +219,7 @@ TEST(KeptRuns, GoOnFromAnEarlierStepAndSetTheLaterOnesAside) {
 TEST(KeptRuns, BeginWithThoseOfAnother) {
   const Kept first(kTinyModel);
   first.run("steps=4");
+  EXPECT_EQ(first.run("steps=5 load_full_state_path=a load_parameters_path=b").code, 2) << "nor may both be given where neither is read";
   const Kept whole(kTinyModel), parameters(kTinyModel);
   EXPECT_THAT(whole.run("steps=6 load_full_state_path=" + first.at(2)).out, HasSubstr("Goes on after step 2, from " + first.at(2)));
   EXPECT_THAT(store::steps_in(whole.folder()), ElementsAre(4, 5));
