@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <thread>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
+#include <sys/mount.h>
 
 #include "store/checkpoint.h"
 #include "store/layers.h"
@@ -199,6 +201,50 @@ TEST(KeptRuns, SayWhatIsSetOtherwiseThanBefore) {
   const Kept kept(kTinyModel);
   kept.run("steps=3");
   EXPECT_THAT(kept.run("steps=4 learning_rate=0.5").err, HasSubstr("other than when the checkpoint was saved: steps, learning_rate"));
+}
+
+std::int64_t bytes_in(const std::string& folder) {
+  std::int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) bytes += entry.is_regular_file() ? static_cast<std::int64_t>(entry.file_size()) : 0;
+  return bytes;
+}
+
+// A disk of a few bytes in place of a folder; is_there() is false if this process may not make one.
+class SmallDisk {
+ public:
+  SmallDisk(std::string folder, std::int64_t bytes) : folder_(std::move(folder)) {
+    std::filesystem::create_directories(folder_);
+    is_there_ = ::mount("none", folder_.c_str(), "tmpfs", 0, fmt::format("size={}", bytes).c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (is_there_) ::umount2(folder_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool is_there() const { return is_there_; }
+
+ private:
+  std::string folder_;
+  bool is_there_ = false;
+};
+
+// Of those that are too many after a save, older ones go before it if the disk is full, but never the only one.
+TEST(KeptRuns, MakeRoomOnAFullDisk) {
+  const std::string large = kTinyModel + "vocab_size=8000 ";
+  const Kept measured(large), kept(large), alone(large);
+  ASSERT_EQ(measured.run("steps=1").code, 0);
+  const std::int64_t bytes = bytes_in(measured.at(0));
+  const SmallDisk disk(kept.folder(), 7 * bytes / 2), smaller(alone.folder(), 3 * bytes / 2);
+  if (!disk.is_there()) GTEST_SKIP() << "no right to mount a disk";
+  ASSERT_EQ(kept.run("steps=3 checkpoint_period=1").code, 0);
+  ASSERT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 1, 2));
+  EXPECT_THAT(kept.run("steps=4 checkpoint_period=1").err, HasSubstr("the checkpoint of step 3 is not saved")) << "all are to be kept";
+  const Outcome outcome = kept.run("steps=4 checkpoint_period=1 max_num_checkpoints_to_keep=2");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(2, 3));
+  ASSERT_EQ(alone.run("steps=1").code, 0);
+  EXPECT_EQ(alone.run("steps=2 max_num_checkpoints_to_keep=1").code, 1);
+  EXPECT_THAT(store::steps_in(alone.folder()), ElementsAre(0));
 }
 
 TEST(KeptRuns, GoOnFromAnEarlierStepAndSetTheLaterOnesAside) {
