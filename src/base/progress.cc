@@ -18,6 +18,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr double kRedraw = 0.1;  // seconds between redraws on a terminal
 constexpr double kLine = 10;     // seconds between lines elsewhere
 constexpr int kBar = 24;         // columns
+constexpr int kUsualColumns = 80;  // of a terminal that does not report its width
 
 int hiding = 0;  // number of HiddenProgress objects that hide the displays
 
@@ -83,7 +84,8 @@ void Progress::draw() {
   const auto full = static_cast<std::size_t>(done_ * kBar / total_);
   // A line that reaches the last column would wrap, and only its second half could be erased.
   const std::string line = fmt::format("[{}{}] {}", std::string(full, '#'), std::string(kBar - full, '.'), words());
-  say(shorten(line, columns_of(Stream::error) - 1));
+  const int columns = columns_of(Stream::error);
+  say(shorten(line, (columns > 0 ? columns : kUsualColumns) - 1));
   drawn_ = true;
 }
 

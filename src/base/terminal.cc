@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kNarrowest = 40;  // the least width that tables are made for, and the least COLUMNS that is believed
 constexpr int kWidest = 1000;
-constexpr int kUsual = 80;  // for a terminal that does not report its width
 
 int descriptor_of(Stream stream) { return stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO; }
 
@@ -49,8 +48,7 @@ int columns_of(Stream stream) {
   if (!is_terminal(stream)) return 0;
   if (const int asked = asked_columns()) return asked;
   winsize size{};
-  const bool tells = ioctl(descriptor_of(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return tells ? size.ws_col : kUsual;
+  return ioctl(descriptor_of(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 int terminal_width() {

@@ -10,7 +10,8 @@ enum class Stream { out, error };
 
 bool is_terminal(Stream stream);
 
-// The columns of the stream's terminal, or COLUMNS if that is set; 0 if it is not a terminal (a pipe or a file).
+// The columns of the stream's terminal, or COLUMNS if that is set; 0 if it is not a terminal (a pipe or a file) or does not report its
+// width, as the terminals that mpirun makes for its processes.
 int columns_of(Stream stream);
 
 // The columns that tables on standard output may take: as above, but COLUMNS also counts for a pipe or a file. 0: unlimited.

@@ -57,9 +57,15 @@ const Option& known_option(std::span<const Option> options, const std::string& w
   std::vector<std::string> names{"--help"};
   for (const Option& option : options) names.emplace_back(option.name);
   std::vector<std::string> close = nearest(name, names, 1);
-  if (close.empty()) close = config::nearest_keys(key_of(name), 1);
+  if (close.empty()) {
+    close = config::nearest_keys(key_of(name), 1);
+    // A long key is also near to any word that is a part of it.
+    if (!close.empty() && close.front().size() > 2 * name.size()) close.clear();
+  }
   refuse(fmt::format("unknown option '{}', one of {} was expected", shorten(name, 80), join(names, ", ")),
-         "the command line", close.empty() ? "" : close.front() + (close.front().starts_with('-') ? "" : "=VALUE, without dashes"));
+         "the command line",
+         close.empty() ? "`moesh help keys` lists the keys, which are given without dashes"
+                       : close.front() + (close.front().starts_with('-') ? "" : "=VALUE, without dashes"));
 }
 
 const Command& known_command(const std::string& name) {
@@ -153,6 +159,7 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
     } else {
       refuse_missing(option);
     }
+    if (count == 1 && has(option.name) && takes_one_value(option) && values(option.name).back().empty()) refuse_missing(option);
   }
   end_rest();
 }

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/machine_cores.h"
 #include "base/system.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "store/folder.h"
 
@@ -236,6 +237,13 @@ bool must_set_aside(const Launch& of, FileClock::time_point launched) {
   return false;
 }
 
+// mpirun's processes write to terminals that it makes for them, whatever their output goes to in the end.
+void pass_on_columns() {
+  const int columns = columns_of(Stream::out);
+  if (columns > 0) ::setenv("COLUMNS", std::to_string(columns).c_str(), 1);
+  else ::unsetenv("COLUMNS");
+}
+
 int run_once(const Launch& of, bool passes_from) {
   std::vector<std::string> words = command_line(of);
   if (passes_from) words.insert(words.end(), {"--from", std::to_string(*of.from)});
@@ -257,6 +265,7 @@ int run_once(const Launch& of, bool passes_from) {
     // Containers often run as root, and seldom let one process read another's memory.
     for (const char* variable : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(variable, "1", 0);
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+    if (of.processes > 1) pass_on_columns();
     ::execvp(arguments.front(), arguments.data());
     ::_exit(kNotFound);
   }

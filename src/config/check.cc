@@ -80,6 +80,10 @@ void check_routing(const Settings& settings) {
 }
 
 void check_schedule(const Settings& settings) {
+  if (settings.integer("learning_rate_schedule_steps") == 0) {
+    refuse("learning_rate_schedule_steps=0: the learning rate would be 0 in every step",
+           settings.origin("learning_rate_schedule_steps").where, "learning_rate_schedule_steps=-1 for as many as steps");
+  }
   const double warmup = settings.real("warmup_steps_fraction");
   const double decay = settings.real("wsd_decay_steps_fraction");
   if (settings.text("lr_schedule_type") == "wsd" && warmup + decay > 1) {

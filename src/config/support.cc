@@ -69,6 +69,10 @@ void check_run(const Settings& settings, Run run) {
     refuse(fmt::format("quantization={}: products in low precision are planned, but not run yet", settings.text("quantization")),
            settings.origin("quantization").where, "leave quantization at '', or `moesh compile` for what it would take");
   }
+  if (run == Run::training && !settings.text("load_full_state_path").empty() && !settings.text("load_parameters_path").empty()) {
+    refuse("load_full_state_path and load_parameters_path are both given", settings.origin("load_parameters_path").where,
+           "give one of them");
+  }
   if (run == Run::steps && !settings.text("plan").empty()) {
     refuse("a saved plan is of a training step, and this run keeps more than that", settings.origin("plan").where, "leave plan away");
   }

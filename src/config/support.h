@@ -23,7 +23,7 @@ enum class Run {
 void check_stages(const Settings& settings);
 
 // Refuses what commands that only plan accept but such a run cannot do: what they leave out, pipeline stages, quantization, a saved plan
-// for Run::steps, and for training the unsupported values of keys of Scope::runs.
+// for Run::steps, and for training the unsupported values of keys of Scope::runs and two states to begin with.
 void check_run(const Settings& settings, Run run);
 
 }  // namespace moesh::config

@@ -19,7 +19,7 @@
 namespace moesh::data {
 namespace {
 
-constexpr const char* kCheck = "check dataset_path";
+constexpr const char* kCheck = "check the path: dataset_path, or eval_dataset_path for evaluation";
 
 using Inode = std::pair<dev_t, ino_t>;
 

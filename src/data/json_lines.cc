@@ -25,6 +25,7 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kLongest = 256 << 20;    // bytes of a line
 constexpr std::size_t kNamed = 3;               // bad lines that are named
+constexpr std::size_t kNamedFields = 8;         // fields that are named
 constexpr std::size_t kRemembered = 100'000;    // bad lines that are counted once however often they are read
 
 // The lines that begin in a block, as one text, and the offset of that text in the file.
@@ -90,12 +91,25 @@ class JsonLines : public FileReader {
     }
   }
 
-  void refuse_none() const override {
-    refuse("no line is found that holds " + wanted(), path(), "name the field that holds the documents: train_data_columns=[FIELD]");
-  }
+  void refuse_none() const override { refuse("no line is found that holds " + wanted(), path(), remedy()); }
 
  private:
   bool is_text() const { return format_.tokens != nullptr; }
+  // What to do, by the first line.
+  std::string remedy() const {
+    const std::string begin = files().text(files().files().front(), 0, std::min(kBlock, files().files().front().bytes));
+    const Json line = Json::parse(begin.substr(0, begin.find('\n')), nullptr, false);
+    if (!line.is_object()) return fmt::format(R"(lines that are JSON objects, {{"{}": ...}}, or dataset_type=text)", format_.field);
+    const auto content = line.find(format_.field);
+    if (content != line.end() && is_text() && is_ids(*content)) return fmt::format("{}=false takes token ids", format_.tokenize);
+    if (content != line.end() && !is_text() && content->is_string()) return fmt::format("{}=true takes texts", format_.tokenize);
+    std::vector<std::string> fields;
+    for (const auto& [name, ignored] : line.items()) fields.push_back(shorten(as_utf8(name), 40));
+    if (fields.size() > kNamedFields) fields.resize(kNamedFields);
+    return fmt::format("name the field that holds the documents: {}=[FIELD]; the first line has {}", format_.columns,
+                       fields.empty() ? "none" : join(fields, ", "));
+  }
+
   std::string wanted() const { return fmt::format("a {} as \"{}\"", is_text() ? "text" : "list of token ids", format_.field); }
 
   // Read from one byte before the block, which tells whether a line begins with the block.

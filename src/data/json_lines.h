@@ -17,6 +17,7 @@ struct LineFormat {
   std::string field;
   std::shared_ptr<const DocumentTokens> tokens;  // for a text; without them the field is a list of token ids
   Split split = {};                              // by the contents of the field
+  const char *columns = "train_data_columns", *tokenize = "tokenize_train_data";  // the keys that say so, for messages
 };
 
 // One field of every line that is taken, as bytes, by a tokenizer or as token ids. Lines that do not hold it are left out: the first of

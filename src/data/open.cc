@@ -16,6 +16,7 @@
 #include "data/megatron.h"
 #include "data/rows.h"
 #include "data/synthetic.h"
+#include "data/text_form.h"
 #include "data/text_pieces.h"
 
 namespace moesh::data {
@@ -43,6 +44,10 @@ Reading reading_of(const config::Settings& settings, Use use) {
   }
   Reading reading{"dataset_path", "train_data_columns", "tokenize_train_data", {}};
   if (fraction > 0) reading.split = {use == Use::training ? Split::Side::training : Split::Side::evaluation, fraction, where};
+  if (use == Use::training && fraction > 0 && settings.integer("eval_interval") <= 0) {
+    log_warning(fmt::format("eval_fraction={} keeps a part of the data from training, and nothing is evaluated: eval_interval=N does that",
+                            fraction));
+  }
   if (use == Use::training || fraction > 0) return reading;
   if (has_own) return {"eval_dataset_path", "eval_data_columns", "tokenize_eval_data", {}};
   refuse(fmt::format("eval_interval={} asks for evaluations, and there is no validation set", settings.integer("eval_interval")),
@@ -100,9 +105,10 @@ class Opener {
     const std::string& type = settings_.text("dataset_type");
     if (type == "megatron") return documents(read_megatron(path, reading_.split, settings_), threads);
     DataFiles files(path);
+    if (is_text_ || type == "jsonl") check_form(files);
     if (type == "jsonl") {
       const LineFormat format{settings_.texts(reading_.columns).front(), settings_.boolean(reading_.tokenize) ? tokens() : nullptr,
-                              reading_.split};
+                              reading_.split, reading_.columns, reading_.tokenize};
       return documents(read_json_lines(std::move(files), format, settings_), threads);
     }
     if (is_tokenized_ && files.size() > kReadWhole) return documents(read_text_pieces(std::move(files), reading_.split, tokens()), threads);
@@ -134,7 +140,7 @@ class Opener {
       sequence = std::make_unique<FileTokens>(files, width, settings_.integer("vocab_size"));
     }
     if (sequence->size() <= length_) log_notice(repetition_words(about, sequence->size(), length_ + 1));
-    return rows_of_stream(std::move(about), std::move(sequence), order);
+    return rows_of_stream(std::move(about), std::move(sequence), length_, order);
   }
 
   const config::Settings& settings_;

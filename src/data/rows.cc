@@ -13,17 +13,44 @@
 namespace moesh::data {
 namespace {
 
-class Stream : public TokenSource {
+// Rows that follow from their numbers. A place is the number of a row, of these data.
+class Numbered : public TokenSource {
  public:
-  Stream(std::string about, std::unique_ptr<TokenSequence> tokens, Order order)
-      : about_(std::move(about)), tokens_(std::move(tokens)), order_(order) {}
+  std::string place(std::int64_t row, std::int64_t) final { return fmt::format("{} {}", identity_, number_of(row)); }
+
+  bool begin(std::int64_t row, const std::string& place) final {
+    const std::vector<std::string> parts = split(place, ' ');
+    const auto number = parts.size() == 2 && parts[0] == identity_ ? parse_integer(parts[1]) : std::nullopt;
+    const bool is_same = number && *number >= 0 && *number <= row;
+    before_ = place.empty() ? 0 : row - (is_same ? *number : 0);
+    return place.empty() || is_same;
+  }
+
+ protected:
+  // `data`: what tells data apart, besides their order.
+  Numbered(const std::string& data, Order order)
+      : identity_(store::hash_text(store::hash_of(fmt::format("{} {} {}", data, order.is_random, order.seed)))) {}
+  std::int64_t number_of(std::int64_t row) const { return row - before_; }
+
+ private:
+  std::string identity_;
+  std::int64_t before_ = 0;  // rows that were of other data
+};
+
+class Stream : public Numbered {
+ public:
+  Stream(std::string about, std::unique_ptr<TokenSequence> tokens, std::int64_t length, Order order)
+      : Numbered(fmt::format("stream {} {}", tokens->size(), length), order),
+        about_(std::move(about)),
+        tokens_(std::move(tokens)),
+        order_(order) {}
 
   std::string describe() const override { return fmt::format("{}, {}", about_, counted(tokens_->size(), "token")); }
   std::int64_t rows(std::int64_t length) override { return std::max<std::int64_t>(1, tokens_->size() / length); }
 
   Example example(std::int64_t row, std::int64_t length) override {
     Tokens tokens(static_cast<std::size_t>(length + 1));
-    const std::int64_t first = order_.at(row, rows(length)) * length % tokens_->size();
+    const std::int64_t first = order_.at(number_of(row), rows(length)) * length % tokens_->size();
     const auto size = static_cast<std::size_t>(tokens_->size());
     const std::span<std::int32_t> once = std::span(tokens).first(std::min(tokens.size(), size));
     const std::span<std::int32_t> to_end = once.first(std::min(once.size(), size - static_cast<std::size_t>(first)));
@@ -40,15 +67,15 @@ class Stream : public TokenSource {
 };
 
 // Selected rows of another source.
-class Chosen : public TokenSource {
+class Chosen : public Numbered {
  public:
-  Chosen(std::unique_ptr<TokenSource> source, std::vector<std::int64_t> rows, Order order)
-      : source_(std::move(source)), rows_(std::move(rows)), order_(order) {}
+  Chosen(std::unique_ptr<TokenSource> source, std::vector<std::int64_t> rows, const std::string& data, Order order)
+      : Numbered(data, order), source_(std::move(source)), rows_(std::move(rows)), order_(order) {}
 
   std::string describe() const override { return fmt::format("{} of {}", counted(count(), "row"), source_->describe()); }
   std::int64_t rows(std::int64_t) override { return count(); }
   Example example(std::int64_t row, std::int64_t length) override {
-    return source_->example(rows_[static_cast<std::size_t>(order_.at(row, count()) % count())], length);
+    return source_->example(rows_[static_cast<std::size_t>(order_.at(number_of(row), count()) % count())], length);
   }
 
  private:
@@ -81,8 +108,8 @@ std::int64_t Order::at(std::int64_t row, std::int64_t rows) const {
   return row / rows * rows + static_cast<std::int64_t>(place);
 }
 
-std::unique_ptr<TokenSource> rows_of_stream(std::string about, std::unique_ptr<TokenSequence> tokens, Order order) {
-  return std::make_unique<Stream>(std::move(about), std::move(tokens), order);
+std::unique_ptr<TokenSource> rows_of_stream(std::string about, std::unique_ptr<TokenSequence> tokens, std::int64_t length, Order order) {
+  return std::make_unique<Stream>(std::move(about), std::move(tokens), length, order);
 }
 
 std::string repetition_words(const std::string& about, std::int64_t tokens, std::int64_t taken) {
@@ -96,7 +123,8 @@ std::unique_ptr<TokenSource> rows_on_side(std::unique_ptr<TokenSource> source, c
     if (split.takes(store::hash_of(std::to_string(row)))) rows.push_back(row);
   }
   split.check(static_cast<std::int64_t>(rows.size()), source->rows(length), "row");
-  return std::make_unique<Chosen>(std::move(source), std::move(rows), order);
+  const std::string data = fmt::format("{} {} {}", source->place(0, length), static_cast<int>(split.side), split.fraction);
+  return std::make_unique<Chosen>(std::move(source), std::move(rows), data, order);
 }
 
 }  // namespace moesh::data

@@ -33,7 +33,8 @@ struct Split {
 };
 
 // One long stream of tokens that goes round and round, cut into rows; a row's last token is only a target, and is the next row's first.
-std::unique_ptr<TokenSource> rows_of_stream(std::string about, std::unique_ptr<TokenSequence> tokens, Order order);
+// Places are those of rows of `length` inputs.
+std::unique_ptr<TokenSource> rows_of_stream(std::string about, std::unique_ptr<TokenSequence> tokens, std::int64_t length, Order order);
 
 // A notice that a stream has so few tokens that a row holds all of them more than once.
 std::string repetition_words(const std::string& about, std::int64_t tokens, std::int64_t taken);

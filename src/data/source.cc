@@ -17,6 +17,6 @@ Example one_segment(const Tokens& tokens) {
 
 std::string TokenSource::place(std::int64_t, std::int64_t) { return ""; }
 
-bool TokenSource::begin(std::int64_t, const std::string&) { return true; }
+bool TokenSource::begin(std::int64_t, const std::string& place) { return place.empty(); }
 
 }  // namespace moesh::data

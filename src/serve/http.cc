@@ -12,7 +12,7 @@
 namespace moesh::serve {
 namespace {
 
-using Listen = HttpServer* (*)(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, std::string& why);
+using Listen = HttpServer* (*)(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, NotHeard& why);
 
 constexpr rlim_t kOtherFiles = 64;  // open files other than connections
 
@@ -51,10 +51,12 @@ std::int64_t most_connections() {
 
 std::unique_ptr<HttpServer> listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler) {
   make_room_for(limits.connections);
-  std::string why;
+  NotHeard why;
   HttpServer* server = load_module()(host, port, limits, handler, why);
   if (server == nullptr) {
-    fail(fmt::format("cannot listen: {}", why), fmt::format("{}:{}", host, port), "another --port, or --port 0 for any");
+    fail(fmt::format("cannot listen: {}", why.words), fmt::format("{}:{}", host, port),
+         why.is_for_host ? "--host takes an address or a name of this machine, such as 127.0.0.1, or 0.0.0.0 for all; the port is --port"
+                         : "another --port, or --port 0 for any");
   }
   return std::unique_ptr<HttpServer>(server);
 }

@@ -54,6 +54,12 @@ class HttpServer {
   virtual void stop() = 0;
 };
 
+// Why a server cannot listen.
+struct NotHeard {
+  std::string words;
+  bool is_for_host = false;  // whether another host rather than another port would help
+};
+
 // The default limit of connections, or less if this process may not open that many files.
 std::int64_t most_connections();
 

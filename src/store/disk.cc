@@ -18,17 +18,22 @@ namespace {
 
 [[noreturn]] void not_written(const std::string& what, const std::string& path, int error) {
   std::string fix = "look after the disk, or choose base_output_directory elsewhere";
-  struct statvfs room {};
-  const std::string parent = std::filesystem::path(path).parent_path();
-  if ((error == ENOSPC || error == EDQUOT) && ::statvfs(parent.c_str(), &room) == 0) {
+  const auto room = error == ENOSPC || error == EDQUOT ? free_bytes(std::filesystem::path(path).parent_path()) : std::nullopt;
+  if (room) {
     fix = fmt::format(
         "{} are free there: make room, keep fewer checkpoints (max_num_checkpoints_to_keep), or choose base_output_directory elsewhere",
-        human_bytes(room.f_bavail * room.f_frsize));
+        human_bytes(*room));
   }
   fail(fmt::format("{}: {}", what, system_reason(error)), path, fix);
 }
 
 }  // namespace
+
+std::optional<std::int64_t> free_bytes(const std::string& folder) {
+  struct statvfs room {};
+  if (::statvfs(folder.c_str(), &room) != 0) return std::nullopt;
+  return static_cast<std::int64_t>(room.f_bavail * room.f_frsize);
+}
 
 Descriptor create_file(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,8 @@ Descriptor create_file(const std::string& path);
 void write_at(int file, const void* data, std::int64_t bytes, std::int64_t offset, const std::string& path);
 // Starts writing these bytes out to the disk, so that it is not idle while more are made.
 void begin_writing_out(int file, std::int64_t bytes, std::int64_t offset);
+// What the disk of a folder has left for this user; nothing if the system cannot tell.
+std::optional<std::int64_t> free_bytes(const std::string& folder);
 // Reserves room, so that a full disk is noticed before anything is written. Does nothing if the file system cannot tell.
 void ask_for_room(int file, std::int64_t bytes, const std::string& path);
 void sync(int file, const std::string& path);

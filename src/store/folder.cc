@@ -47,6 +47,15 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
+// Orbax keeps the reference's checkpoints.
+bool is_of_orbax(const std::string& path) {
+  constexpr std::string_view kNames[] = {"/_CHECKPOINT_METADATA", "/_METADATA", "/items/_METADATA"};
+  return std::any_of(std::begin(kNames), std::end(kNames), [&](std::string_view name) {
+    std::error_code ignored;
+    return std::filesystem::exists(path + std::string(name), ignored);
+  });
+}
+
 void check_writable(const std::string& folder) {
   const std::string probe = fmt::format("{}/.probe-{}", folder, ::getpid());
   ::unlink(probe.c_str());
@@ -126,6 +135,8 @@ std::vector<std::string> checkpoints_at(const std::string& path) {
   const std::string of_run = path + "/checkpoints", &folder = is_folder(of_run) ? of_run : path;
   std::vector<std::string> found;
   for (const std::int64_t step : steps_in(folder)) found.insert(found.begin(), checkpoint_path(folder, step));
+  if (const std::string& newest = found.empty() ? path : found.front(); is_of_orbax(newest) && !has_index(newest))
+    refuse("a checkpoint of Orbax, which moesh does not read", newest, "export it to a Hugging Face folder, whose weights it reads");
   if (!found.empty()) return found;
   refuse("no checkpoint is there", path, "name a checkpoint (RUN/checkpoints/STEP), or the folder of a run that has some");
 }

@@ -14,6 +14,7 @@
 #include "config/hugging_face.h"
 #include "sharding/spec.h"
 #include "store/checkpoint.h"
+#include "store/disk.h"
 #include "train/hugging_face.h"
 #include "train/restore.h"
 
@@ -59,6 +60,13 @@ std::vector<store::Held> state_of(const Trainer& trainer) {
                    trainer.state_share(name)});
   }
   return all;
+}
+
+// All of it, whoever holds it.
+std::int64_t bytes_of(const std::vector<store::Held>& state) {
+  std::int64_t bytes = 0;
+  for (const store::Held& held : state) bytes += elements(held.tensor.shape) * size_of(held.tensor.dtype);
+  return bytes;
 }
 
 // The moments of another optimizer cannot be used: then only the parameters are restored.
@@ -183,10 +191,6 @@ Checkpoints::Source Checkpoints::source() const {
   const auto found = [&]() -> Source {
     if (std::vector<std::string> own = this->own(); !own.empty()) return {Source::Kind::own, std::move(own)};
     const std::string &full = settings_.text("load_full_state_path"), &parameters = settings_.text("load_parameters_path");
-    if (!full.empty() && !parameters.empty()) {
-      refuse("load_full_state_path and load_parameters_path are both given", settings_.origin("load_parameters_path").where,
-             "give one of them");
-    }
     if (!full.empty()) return {Source::Kind::full_state, store::checkpoints_at(full)};
     if (parameters.empty()) return {};
     if (config::is_hugging_face(parameters)) return {Source::Kind::parameters, {parameters}};
@@ -265,11 +269,12 @@ bool Checkpoints::is_due(std::int64_t step, bool is_last) const {
   return step % settings_.integer("checkpoint_period") == 0;
 }
 
-// A failure to remove old checkpoints does not end the run.
-void Checkpoints::remove_older() const {
+// Removes those that are too many. A failure does not end the run. `coming`: checkpoints about to be saved, which count too; the newest one
+// that is there stays all the same.
+void Checkpoints::remove_older(std::int64_t coming) const {
   if (settings_.is_null("max_num_checkpoints_to_keep") || !company_.is_first()) return;
   try {
-    store::keep_newest(folder_, settings_.integer("max_num_checkpoints_to_keep"));
+    store::keep_newest(folder_, std::max<std::int64_t>(1, settings_.integer("max_num_checkpoints_to_keep") - coming));
   } catch (const Error& error) {
     log_notice(fmt::format("older checkpoints stay: {}", error.what()));
   }
@@ -285,13 +290,13 @@ std::string Checkpoints::collect() {
     return "";
   }
   newest_ = done->step();
-  remove_older();
+  remove_older(0);
   return fmt::format("saved checkpoint: {}, {} in {:.2f} s; the run has waited {:.2f} s for its checkpoints\n", done->folder(),
                      human_bytes(done->bytes()), done->seconds(), waited_);
 }
 
 // Makes the folder that all processes write into. Returns false if that fails.
-bool Checkpoints::make_room(std::int64_t step) {
+bool Checkpoints::make_folder(std::int64_t step) {
   std::string error;
   try {
     if (company_.is_first()) store::make_part_folder(store::checkpoint_path(folder_, step));
@@ -311,10 +316,13 @@ std::string Checkpoints::save_if_due(const Trainer& trainer, const Batches& batc
   if (saving_ != nullptr) wait([&] { saving_->wait(); });
   std::string words = collect();
   asked_for_ = step;
-  if (company_.count() > 1 && !make_room(step)) return words;
+  std::vector<store::Held> state = state_of(trainer);
+  // Where the disk is full, checkpoints that would go after the next one is saved go before.
+  if (const auto room = store::free_bytes(folder_); room && *room < bytes_of(state)) remove_older(1);
+  if (company_.count() > 1 && !make_folder(step)) return words;
   const store::Share share{company_.self(), company_.count(), settings_.real("collective_timeout")};
   saving_ = std::make_unique<store::Saving>(store::checkpoint_path(folder_, step), about(settings_, trainer, batches, step),
-                                            state_of(trainer), share);
+                                            std::move(state), share);
   // With several owners in this process, one's memory is inaccessible while another works: nothing can be saved in the background.
   if (settings_.boolean("async_checkpointing") && settings_.integer("owners") == 1) return words;
   wait([&] { saving_->wait(); });

@@ -59,11 +59,11 @@ class Checkpoints {
   void say_what_changed(const store::About& then) const;
   bool is_due(std::int64_t step, bool is_last) const;
   std::vector<std::string> own() const;
-  bool make_room(std::int64_t step);
+  bool make_folder(std::int64_t step);
   void set_aside_after(std::int64_t step) const;
   std::string save_if_due(const Trainer& trainer, const Batches& batches, bool is_last);
   std::string collect();
-  void remove_older() const;
+  void remove_older(std::int64_t coming) const;
   template <typename Wait>
   void wait(const Wait& wait);
 

@@ -17,7 +17,7 @@ constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 constexpr std::string_view kEraseLine = "\r\033[K";
 
 std::atomic<const char*> answered{""};
-std::atomic<int> asked_by{0};
+std::atomic<int> asked_by{0}, unanswered_signal{0};
 std::atomic<bool> redraws{false};
 
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free &&
@@ -47,6 +47,7 @@ void on_signal(int signal) {
     return;
   }
   asked_at = now();
+  if (signal == unanswered_signal) return;
   const int error = errno;
   const std::string_view answer = answered.load();
   if (redraws && !answer.empty()) tell(kEraseLine);
@@ -56,8 +57,9 @@ void on_signal(int signal) {
 
 }  // namespace
 
-Interrupts::Interrupts(const char* answer) {
+Interrupts::Interrupts(const char* answer, int unanswered) {
   answered = answer;
+  unanswered_signal = unanswered;
   asked_by = 0;
   asked_at = 0;
   redraws = can_redraw(Stream::error);

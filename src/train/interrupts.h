@@ -13,9 +13,10 @@ namespace moesh::train {
 // lifetime, since it would end the process without a checkpoint: a write to a pipe that nobody reads is an error instead.
 class Interrupts {
  public:
-  // `answer`: a line to print on the first signal, which must live as long as the program; empty for none.
+  // `answer`: a line to print on the first signal, which must live as long as the program; empty for none. `unanswered`: a signal to which
+  // nothing is printed; 0 for none.
   static constexpr const char* kAnswer = "moesh: ending after this step; once more ends it at once\n";
-  explicit Interrupts(const char* answer = kAnswer);
+  explicit Interrupts(const char* answer = kAnswer, int unanswered = 0);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;

@@ -236,7 +236,8 @@ class Loop {
         parts_(parts),
         tokens_(static_cast<double>(request.batch.rows_to_train * request.settings.integer("max_target_length"))),
         flops_(size.step_flops),
-        interrupts_(request.company.is_first() ? Interrupts::kAnswer : "") {}
+        // When a process dies, mpirun sends SIGTERM to the others; what is printed then should be about the one that died.
+        interrupts_(request.company.is_first() ? Interrupts::kAnswer : "", request.company.count() > 1 ? SIGTERM : 0) {}
 
   // Returns the part of the summary that only the steps know. `evaluates_first`: whether the evaluation that was due before the first step
   // is missing and must be done first.
@@ -350,7 +351,7 @@ class Loop {
 
   // The reference's line, or on a terminal a line for people.
   std::string step_words(const StepMetrics& metrics, const StepSpeed& speed) const {
-    const int columns = request_.company.count() > 1 ? 0 : columns_of(Stream::out);  // under mpirun, processes write to its terminals
+    const int columns = columns_of(Stream::out);
     return columns > 0 ? short_step_line(metrics, speed, steps_, columns) : step_line(metrics, speed, request_.shape.is_moe());
   }
 

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "store/folder.h"
+#include "tests/cli/pty.h"
 #include "tests/process.h"
 #include "tests/train/train_support.h"
 #include "tests/train/trainer_support.h"
@@ -135,6 +136,37 @@ TEST_F(LaunchSlow, ASignalToOneProcessIsNoDeath) {
   EXPECT_EQ(process.wait(), 143);
   EXPECT_THAT(process.err(), AllOf(HasSubstr("signal 15 (Terminated) to a process of the run has ended it"), Not(HasSubstr("memory"))));
   EXPECT_FALSE(store::steps_in(folder.path() + "/r/checkpoints").empty());
+}
+
+TEST_F(LaunchSlow, ADeathIsTheOnlyThingToldOf) {
+  for (const int rank : {0, 1}) {
+    const TemporaryFolder folder;
+    Process process(spread(folder, "steps=1000000000"), folder.path());
+    wait_for_step(process, "3");
+    test::kill_process(test::process_of(folder.path(), rank), SIGKILL);
+    EXPECT_EQ(process.wait(), 137);
+    EXPECT_THAT(process.err(), ::testing::StartsWith(fmt::format("moesh: error: process {} of the run was ended by signal 9 (Killed)\n", rank)));
+  }
+}
+
+// Its processes write to terminals that mpirun makes.
+TEST_F(LaunchSlow, LinesAreBrokenWhereTheLaunchersTerminalIsFull) {
+  const std::string more = "steps=2 enable_checkpointing=false";
+  const auto longest_on = [&](unsigned short columns) {
+    const TemporaryFolder folder;
+    int longest = 0;
+    for (const std::string& line : test::seen(test::written_to_terminal(spread(folder, more), columns))) {
+      const bool is_whole = line.starts_with("Metrics: ") || line.starts_with("moesh: ");
+      longest = std::max(longest, is_whole ? 0 : display_width(line));
+    }
+    return longest;
+  };
+  EXPECT_LE(longest_on(60), 60);
+  EXPECT_THAT(longest_on(100), AllOf(::testing::Gt(80), ::testing::Le(100)));
+  const TemporaryFolder folder;
+  Process process(spread(folder, more), folder.path());
+  EXPECT_EQ(process.wait(), 0);
+  EXPECT_THAT(process.out(), Not(HasSubstr("\n  "))) << "a line that goes on";
 }
 
 TEST_F(LaunchSlow, TheDeathOfMpirunIsItsOwn) {

@@ -95,6 +95,9 @@ TEST(Newcomer, IsToldThatKeysHaveNoDashes) {
   EXPECT_EQ(outcome("shardings --ici-fsdp-parallelism=2").err, said("--ici-fsdp-parallelism=2") + "ici_fsdp_parallelism=2\n");
   EXPECT_EQ(outcome("train --steps=3").code, 2);
   EXPECT_THAT(outcome("train --stepz=3").err, HasSubstr("\n  fix: steps=VALUE, without dashes\n"));
+  EXPECT_THAT(outcome("train --warmup-steps 3").err, HasSubstr("\n  fix: warmup_steps_fraction=VALUE, without dashes\n"));
+  EXPECT_THAT(outcome("train --nope").err, HasSubstr("\n  fix: `moesh help keys` lists the keys, which are given without dashes\n"))
+      << "nope_layer_interval is not meant";
 }
 
 // The header is printed before the step is planned, so it appears even if the plan does not fit this machine.

@@ -42,6 +42,16 @@ TEST(Options, OfEveryCommandAreGivenOnceUnlessTheyRepeat) {
   EXPECT_THAT(wrong_line("compile --skew=0.2 --skew 1.0"), HasSubstr("--skew more than once"));
 }
 
+TEST(Options, TakeNoEmptyValue) {
+  for (const Command* command : commands()) {
+    for (const Option& option : command->options) {
+      if (option.value.empty() || option.value.find(' ') != std::string::npos || option.value.ends_with("...") || option.repeats) continue;
+      EXPECT_EQ(wrong_line(fmt::format("{} {}=", command->name, option.name)),
+                fmt::format("moesh: error: the command line: {} takes {}, which is missing\n", option.name, option.value));
+    }
+  }
+}
+
 TEST(Options, ThatTakeAllWordsUpToTheNextNeedOne) {
   for (const Command* command : commands()) {
     for (const Option& option : command->options) {

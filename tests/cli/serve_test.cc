@@ -11,6 +11,7 @@
 namespace moesh::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -74,7 +75,11 @@ TEST(ServeCommand, SaysWhatIsWrong) {
   EXPECT_THAT(outcome("serve /no/such/model").err, HasSubstr("/no/such/model"));
   EXPECT_EQ(outcome(of_llama + "--port x").code, 2);
   EXPECT_THAT(outcome("serve " + served_llama()).err, HasSubstr("the folder has no tokenizer.json and no tokenizer.model"));
-  EXPECT_THAT(outcome(of_llama + "--host 192.0.2.1").err, HasSubstr("192.0.2.1:8000: cannot listen: Cannot assign requested address"));
+  for (const std::string host : {"192.0.2.1", "http://127.0.0.1", "127.0.0.1:80", "no.such.host.invalid"}) {
+    EXPECT_THAT(outcome(of_llama + "--host " + host).err,
+                AllOf(HasSubstr(host + ":8000: cannot listen: "), HasSubstr("\n  fix: --host takes an address or a name of this machine, "))) << host;
+  }
+  EXPECT_THAT(outcome(of_llama + "--name=").err, HasSubstr("--name takes NAME, which is missing"));
 }
 
 TEST(ServeCommand, NeedsItsModuleBesideTheBinary) {

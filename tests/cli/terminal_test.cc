@@ -49,6 +49,14 @@ TEST(Terminal, ShowsLinesOfARunThatFitAndNothingOfTheProgressAfterwards) {
   }
 }
 
+// A terminal that does not report its width, as mpirun makes them for its processes, breaks lines itself.
+TEST(Terminal, OfUnknownWidthGetsWholeLines) {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> lines = seen(written_to_terminal(kTinyLong + folder.path(), 0));
+  EXPECT_EQ(lines_like(lines, "^completed step: \\d, .*moe_lb_loss"), 4);
+  EXPECT_EQ(lines_like(lines, "^ "), 0) << "a line that goes on";
+}
+
 // Each display counts all steps whose lines were printed before it. It shows no remaining time before the
 // first step, and disappears after the last.
 TEST(Terminal, ShowsProgressThatIsTrue) {

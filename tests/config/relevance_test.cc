@@ -55,6 +55,13 @@ TEST(Relevance, IsNotSaidOfATokenizerThatOnlyEvaluationsNeed) {
   EXPECT_THAT(notices(ids + "eval_interval=1 eval_dataset_path=c tokenize_eval_data=false"), Contains(HasSubstr("add_bos (only with")));
 }
 
+TEST(Relevance, IsNotSaidOfWhatIsRefusedWithTheData) {
+  for (const std::string kind : {"text", "tokens"}) EXPECT_THAT(notices("packing=false dataset_path=a dataset_type=" + kind), IsEmpty()) << kind;
+  EXPECT_THAT(notices("max_segments_per_seq=3 dataset_path=a dataset_type=jsonl"), IsEmpty());
+  EXPECT_THAT(notices("packing=false dataset_type=synthetic"), Contains(HasSubstr("packing (only with")));
+  EXPECT_THAT(notices("max_segments_per_seq=3 packing=false dataset_path=a dataset_type=jsonl"), Contains(HasSubstr("max_segments_per_seq (only with")));
+}
+
 TEST(Relevance, IsSaidOfTrainingAndDataToo) {
   EXPECT_THAT(
       notices("muon_beta=0.5 wsd_decay_style=cosine query_proj=device dataset_type=synthetic dataset_path=a"),

@@ -67,11 +67,38 @@ TEST(Data, JsonLinesGiveTheirTextsEachWithAZeroBehind) {
 
 TEST(Data, JsonLinesWithoutAnyDocumentAreRefused) {
   const test::TemporaryFolder folder;
-  for (const char* text : {"\n \n", "{\"text\": 3}\n", "text"}) {
+  const std::string of_lines = "lines that are JSON objects, {\"text\": ...}, or dataset_type=text";
+  const std::string of_fields = "name the field that holds the documents: train_data_columns=[FIELD]; the first line has ";
+  const std::pair<const char*, std::string> cases[] = {
+      {"\n \n", of_lines}, {"text", of_lines}, {"[{\"text\": \"a\"}]", of_lines}, {"{\"text\": 3}\n", of_fields + "text"},
+      {"{\"id\": 3, \"body\": \"a\"}\n", of_fields + "body, id"}, {"{}\n", of_fields + "none"},
+      {"{\"text\": [1, 2]}\n", "tokenize_train_data=false takes token ids"}};
+  for (const auto& [text, fix] : cases) {
     const std::string path = folder.write("a.jsonl", text);
-    EXPECT_EQ(message_of([&] { file("jsonl", path); }),
-              path + ": no line is found that holds a text as \"text\"\n  fix: name the field that holds the documents: train_data_columns=[FIELD]");
+    EXPECT_EQ(message_of([&] { file("jsonl", path); }), path + ": no line is found that holds a text as \"text\"\n  fix: " + fix);
   }
+  const std::string texts = folder.write("b.jsonl", "{\"text\": \"a\"}\n");
+  EXPECT_THAT(message_of([&] { opened("dataset_type=jsonl tokenize_train_data=false dataset_path=" + texts); }),
+              HasSubstr("\n  fix: tokenize_train_data=true takes texts"));
+}
+
+// By their first bytes.
+TEST(Data, FilesThatAreCompressedOrInAnotherEncodingAreNoText) {
+  const test::TemporaryFolder folder;
+  const std::pair<std::string, std::string> forms[] = {{"\x1f\x8b\x08", "compressed by gzip"},     {"\x28\xb5\x2f\xfd", "compressed by zstd"},
+                                                       {"\xfd" "7zXZ", "compressed by xz"},       {"BZh91AY&SY", "compressed by bzip2"},
+                                                       {"PK\x03\x04", "a ZIP archive"},          {"\xff\xfe" "a", "in UTF-16"},
+                                                       {"\xfe\xff", "in UTF-16"}};
+  for (const auto& [begin, words] : forms) {
+    const std::string path = folder.write("a", begin + "and more");
+    for (const std::string type : {"text", "jsonl"})
+      EXPECT_THAT(message_of([&] { file(type, path); }), HasSubstr(path + ": the file is " + words + ", plain text was expected\n  fix: ")) << type;
+  }
+  EXPECT_THAT(message_of([&] { file("text", folder.write("a", "\x1f\x8b")); }), HasSubstr("fix: gunzip " + folder.path() + "/a"));
+  folder.write("b", "text");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(message_of([&] { file("text", folder.path()); }), "no error");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(folder.path() + "/a: the file is compressed by gzip, and its bytes are taken as they are"));
 }
 
 TEST(Data, TokensAreReadAsInt32OrByTheEndingAsUint16) {
@@ -325,7 +352,20 @@ TEST(Data, OfValidationMustBeThere) {
               HasSubstr("eval_fraction=0.5 holds out a validation set, and eval_dataset_path=b is one"));
   EXPECT_THAT(message_of([&] { validation(data + " eval_fraction=1e-9"); }), HasSubstr("eval_fraction=1e-09 of 1 document leaves none for evaluation"));
   EXPECT_THAT(message_of([&] { opened(data + " eval_fraction=0.999999"); }), HasSubstr("of 1 document leaves none for training"));
-  EXPECT_THAT(message_of([&] { validation("dataset_type=text dataset_path=x eval_dataset_path=/nowhere"); }), HasSubstr("/nowhere"));
+  EXPECT_EQ(message_of([&] { validation("dataset_type=text dataset_path=x eval_dataset_path=/nowhere"); }),
+            "/nowhere: the data cannot be read: No such file or directory\n  fix: check the path: dataset_path, or eval_dataset_path for evaluation");
+}
+
+TEST(Data, HeldOutInVainAreToldOf) {
+  const test::TemporaryFolder folder;
+  const std::string data = "dataset_type=text dataset_path=" + folder.write("a.txt", std::string(1000, 'a')) + " eval_fraction=0.2";
+  const auto told = [&](const std::string& more) {
+    ::testing::internal::CaptureStderr();
+    opened(data + more);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(told(""), "moesh: warning: eval_fraction=0.2 keeps a part of the data from training, and nothing is evaluated: eval_interval=N does that\n");
+  EXPECT_EQ(told(" eval_interval=1"), "");
 }
 
 const std::string kTokenizers = (test::source_folder() / "tests/golden/tokenizers").string();

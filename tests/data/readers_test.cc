@@ -126,7 +126,7 @@ TEST(JsonLines, WithoutTheFieldAreRefused) {
   const TemporaryFolder folder;
   const std::string path = folder.write("a.jsonl", "{\"body\": \"a\"}\n");
   EXPECT_EQ(message_of([&] { lines_of(path)->refuse_none(); }),
-            path + ": no line is found that holds a text as \"text\"\n  fix: name the field that holds the documents: train_data_columns=[FIELD]");
+            path + ": no line is found that holds a text as \"text\"\n  fix: name the field that holds the documents: train_data_columns=[FIELD]; the first line has body");
   EXPECT_THAT(message_of([&] { ids_in(path, "ids")->refuse_none(); }), HasSubstr("no line is found that holds a list of token ids as \"ids\""));
 }
 

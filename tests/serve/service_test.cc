@@ -207,6 +207,8 @@ TEST(Serve, TellsWhatThereIs) {
   EXPECT_THAT(serving.metrics(), HasSubstr("moesh_texts_running 0\n"));
   EXPECT_THAT(serving.metrics(), HasSubstr("moesh_answers_total{status=\"200\"} 1\n"));
   EXPECT_EQ(get(serving.port(), "/v1/models/gpt").status, 404);
+  for (const std::string target : {"http://127.0.0.1:8000/health", "HTTPS://host/health?a=b"})
+    EXPECT_EQ(body_of(get(serving.port(), target))["status"], "ok") << "as clients of a proxy ask";
   HttpClient client(serving.port());
   ASSERT_TRUE(client.send("HEAD /health HTTP/1.1\r\nConnection: close\r\n\r\n"));
   EXPECT_EQ(client.next_line(), "HTTP/1.1 200 OK");
@@ -233,7 +235,10 @@ TEST(Serve, SaysWhatItDoesNotDo) {
   refused("BREW /pot HTTP/1.1\r\n\r\n", 400, "this is no request of HTTP/1.1");
   refused("\x16\x03\x01\x02\r\n\r\n", 400, "this is no request of HTTP/1.1");
   refused("GET /health HTTP/1.1\r\nRange: bytes=x\r\n\r\n", 416, "no such range");
+  refused("GET http://host HTTP/1.1\r\n\r\n", 404, "nothing is at '/'");
   refused("GET /" + std::string(9000, 'a') + " HTTP/1.1\r\n\r\n", 414, "the path is too long");
+  refused("GET /" + std::string(90'000, 'a') + " HTTP/1.1\r\n\r\n", 414, "the path is too long");
+  refused("GET /health HTTP/1.1\r\nX: " + std::string(9000, 'a') + "\r\n\r\n", 400, "or its headers are too long");
   refused(post_of("{\"prompt\": \"a\"}", "/v1/completions", "text/plain"), 415, "the body is 'text/plain': Content-Type: application/json was expected");
   refused(post_of("--x\r\n\r\n--x--", "/v1/completions", "multipart/form-data; boundary=x"), 415, "application/json was expected");
   refused("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n\r\n", 400, "not readable as JSON");
@@ -273,16 +278,45 @@ TEST(Serve, ClosesConnectionsWhoseRequestsHaveNoCertainEnd) {
   }
 }
 
-TEST(Serve, RefusesBodiesThatAreTooLongAndHearsThemOut) {
+// What follows a request that is not understood may be a part of it.
+TEST(Serve, ClosesConnectionsWhoseRequestsAreNotUnderstood) {
+  const Serving serving;
+  for (const std::string& head : {std::string("hello\r\n\r\n"), "GET /" + std::string(9000, 'a') + " HTTP/1.1\r\n\r\n",
+                                  "GET /health HTTP/1.1\r\nX: " + std::string(9000, 'a') + "\r\n\r\n"}) {
+    HttpClient client(serving.port());
+    ASSERT_TRUE(client.send(head + "GET /health HTTP/1.1\r\n\r\n"));
+    EXPECT_EQ(client.receive().headers["connection"], "close") << head.substr(0, 20);
+    EXPECT_TRUE(client.is_closed());
+  }
+}
+
+// By the declared length, so that nobody waits for a body that may never come.
+TEST(Serve, RefusesAtOnceWhatIsDeclaredAsTooLong) {
+  Wanted wanted;
+  wanted.limits.body_bytes = 1000;
+  wanted.limits.read_seconds = 1e6;
+  const Serving serving(wanted);
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: ";
+  for (const std::string rest : {"1001\r\n\r\n", "99999999999\r\n\r\n", "-5\r\n\r\n", "5000\r\nExpect: 100-continue\r\n\r\n"}) {
+    HttpClient client(serving.port());
+    ASSERT_TRUE(client.send(head + rest));
+    const Reply reply = client.receive();
+    EXPECT_EQ(reply.status, 413) << rest;
+    EXPECT_EQ(reply.headers.at("connection"), "close") << rest;
+    EXPECT_EQ(message_of(reply), "the body is longer than --max-body");
+    EXPECT_TRUE(client.is_closed());
+  }
+  HttpClient whole(serving.port());
+  ASSERT_TRUE(whole.send(post_of(std::string(20'000'000, 'a')))) << "it is heard out, or the client would not read the answer";
+  EXPECT_EQ(whole.receive().status, 413);
+}
+
+TEST(Serve, HearsBodiesOutThatTurnOutToBeTooLong) {
   Wanted wanted;
   wanted.limits.body_bytes = 1000;
   const Serving serving(wanted);
   HttpClient client(serving.port());
   const std::string long_text(100'000, 'a');
-  ASSERT_TRUE(client.send(post_of("{\"prompt\": \"" + long_text + "\"}")));
-  const Reply reply = client.receive();
-  EXPECT_EQ(reply.status, 413);
-  EXPECT_EQ(message_of(reply), "the body is longer than --max-body");
   std::string chunked = "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 3; ++i) chunked += "186a0\r\n" + long_text + "\r\n";
   ASSERT_TRUE(client.send(chunked + "0\r\n\r\n"));

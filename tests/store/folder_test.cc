@@ -59,6 +59,15 @@ TEST_F(CheckpointFolder, OfARunIsTheOneNamedCheckpoints) {
   EXPECT_THAT(checkpoints_at(folder_.path()), ElementsAre(at("checkpoints/5")));
 }
 
+TEST_F(CheckpointFolder, OfTheReferenceIsNamedAsSuch) {
+  fs::create_directories(at("checkpoints/5/items"));
+  folder_.write("checkpoints/5/items/_METADATA", "{}");
+  for (const std::string& path : {folder_.path(), at("checkpoints"), at("checkpoints/5"), at("checkpoints/5/items")}) {
+    EXPECT_THAT(message_of([&] { checkpoints_at(path); }),
+                AllOf(HasSubstr("/checkpoints/5"), HasSubstr(": a checkpoint of Orbax, which moesh does not read\n  fix: export it to a Hugging Face folder")));
+  }
+}
+
 TEST_F(CheckpointFolder, IsClearedOfWhatARunThatDiedLeft) {
   for (const char* name : {"3.part", "3", "5.old", "7.old", "7", "9.old"}) save(name);
   fs::remove(at("3.part/index.json"));

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <thread>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
+#include <sys/mount.h>
 
 #include "store/checkpoint.h"
 #include "store/layers.h"
@@ -139,6 +141,36 @@ TEST(KeptRuns, GoOnInTheMiddleOfTheirDocuments) {
   EXPECT_THAT(same.run("steps=7 data_shuffle_seed=4").err, HasSubstr("the data are other than when the checkpoint was saved, or are read otherwise: they begin at their beginning"));
 }
 
+// By the kind, the size and the order of the data, whatever their names.
+TEST(KeptRuns, SayThatTheirDataBeginAnew) {
+  const TemporaryFolder folder;
+  std::string letters;
+  for (int i = 0; i < 3000; ++i) letters += static_cast<char>('a' + i * i % 17);
+  const std::string lines = "vocab_size=256 dataset_type=jsonl dataset_path=" + lines_of_text(folder);
+  const std::string text = "vocab_size=256 dataset_type=text dataset_path=" + folder.write("a.txt", letters);
+  const std::string words = "the data are other than when the checkpoint was saved, or are read otherwise: they begin at their beginning";
+  const Kept kept(kTinyModel);
+  int steps = 0;
+  const auto is_said = [&](const std::string& data) {
+    steps += 2;
+    const Outcome outcome = kept.run(fmt::format("steps={} ", steps) + data);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err.find(words) != std::string::npos;
+  };
+  EXPECT_FALSE(is_said(text));
+  EXPECT_FALSE(is_said(text));
+  EXPECT_FALSE(is_said(text + " per_device_batch_size=3")) << "they go on at their place";
+  for (const std::string more : {"data_shuffle_seed=3", "enable_data_shuffling=false", "eval_fraction=0.2 eval_interval=9 eval_steps=1", "max_target_length=5"})
+    EXPECT_TRUE(is_said(text + " " + more)) << more;
+  EXPECT_TRUE(is_said(lines));
+  EXPECT_TRUE(is_said(text));
+  folder.write("a.txt", letters + "and more");
+  EXPECT_TRUE(is_said(text));
+  EXPECT_FALSE(is_said(text));
+  EXPECT_TRUE(is_said("vocab_size=256")) << "synthetic";
+  EXPECT_TRUE(Kept(kTinyModel).run("steps=40 load_full_state_path=" + kept.at(steps - 3) + " " + lines).err.find(words) != std::string::npos);
+}
+
 // The steps that were done before are kept in a checkpoint.
 TEST(KeptRuns, EndWithACheckpointWhereTheirDataVanish) {
   const TemporaryFolder folder;
@@ -171,6 +203,50 @@ TEST(KeptRuns, SayWhatIsSetOtherwiseThanBefore) {
   EXPECT_THAT(kept.run("steps=4 learning_rate=0.5").err, HasSubstr("other than when the checkpoint was saved: steps, learning_rate"));
 }
 
+std::int64_t bytes_in(const std::string& folder) {
+  std::int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) bytes += entry.is_regular_file() ? static_cast<std::int64_t>(entry.file_size()) : 0;
+  return bytes;
+}
+
+// A disk of a few bytes in place of a folder; is_there() is false if this process may not make one.
+class SmallDisk {
+ public:
+  SmallDisk(std::string folder, std::int64_t bytes) : folder_(std::move(folder)) {
+    std::filesystem::create_directories(folder_);
+    is_there_ = ::mount("none", folder_.c_str(), "tmpfs", 0, fmt::format("size={}", bytes).c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (is_there_) ::umount2(folder_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool is_there() const { return is_there_; }
+
+ private:
+  std::string folder_;
+  bool is_there_ = false;
+};
+
+// Of those that are too many after a save, older ones go before it if the disk is full, but never the only one.
+TEST(KeptRuns, MakeRoomOnAFullDisk) {
+  const std::string large = kTinyModel + "vocab_size=8000 ";
+  const Kept measured(large), kept(large), alone(large);
+  ASSERT_EQ(measured.run("steps=1").code, 0);
+  const std::int64_t bytes = bytes_in(measured.at(0));
+  const SmallDisk disk(kept.folder(), 7 * bytes / 2), smaller(alone.folder(), 3 * bytes / 2);
+  if (!disk.is_there()) GTEST_SKIP() << "no right to mount a disk";
+  ASSERT_EQ(kept.run("steps=3 checkpoint_period=1").code, 0);
+  ASSERT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 1, 2));
+  EXPECT_THAT(kept.run("steps=4 checkpoint_period=1").err, HasSubstr("the checkpoint of step 3 is not saved")) << "all are to be kept";
+  const Outcome outcome = kept.run("steps=4 checkpoint_period=1 max_num_checkpoints_to_keep=2");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(2, 3));
+  ASSERT_EQ(alone.run("steps=1").code, 0);
+  EXPECT_EQ(alone.run("steps=2 max_num_checkpoints_to_keep=1").code, 1);
+  EXPECT_THAT(store::steps_in(alone.folder()), ElementsAre(0));
+}
+
 TEST(KeptRuns, GoOnFromAnEarlierStepAndSetTheLaterOnesAside) {
   const Kept kept(kTinyModel);
   kept.run("steps=6");
@@ -189,6 +265,7 @@ TEST(KeptRuns, GoOnFromAnEarlierStepAndSetTheLaterOnesAside) {
 TEST(KeptRuns, BeginWithThoseOfAnother) {
   const Kept first(kTinyModel);
   first.run("steps=4");
+  EXPECT_EQ(first.run("steps=5 load_full_state_path=a load_parameters_path=b").code, 2) << "nor may both be given where neither is read";
   const Kept whole(kTinyModel), parameters(kTinyModel);
   EXPECT_THAT(whole.run("steps=6 load_full_state_path=" + first.at(2)).out, HasSubstr("Goes on after step 2, from " + first.at(2)));
   EXPECT_THAT(store::steps_in(whole.folder()), ElementsAre(4, 5));

@@ -64,6 +64,12 @@ TEST(Schedule, IsZeroBeyondItsOwnStepsWhenTrainingGoesOn) {
   for (int step = 20; step < 30; ++step) EXPECT_EQ(learning_rate(of, step), 0) << step;
 }
 
+TEST(Schedule, HasSteps) {
+  EXPECT_EQ(test::message_of([] { settings("learning_rate_schedule_steps=0"); }),
+            "the command line: learning_rate_schedule_steps=0: the learning rate would be 0 in every step\n"
+            "  fix: learning_rate_schedule_steps=-1 for as many as steps");
+}
+
 TEST(Schedule, IsThatOfItsOwnStepsWhenTrainingEndsEarly) {
   const config::Settings shorter = settings("steps=5 learning_rate_schedule_steps=20 learning_rate=1");
   const config::Settings whole = settings("steps=20 learning_rate=1");

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <httplib.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ class Stream final : public httplib::Stream {
 // Names of the parameters in which `prepare` hands the path and content type of a request to its handler.
 constexpr const char *kPath = "path", *kType = "type";
 
+constexpr int kLongLine = 414;
 constexpr const char* kOldVersion = "HTTP/1.0";  // does not support chunked answers
 
 void set(httplib::Headers& headers, const char* name, const char* value) {
@@ -46,11 +48,29 @@ void set(httplib::Headers& headers, const char* name, const char* value) {
   headers.emplace(name, value);
 }
 
+// The path of a request that names it as clients of a proxy do, "http://host:port/path".
+std::string path_of(const std::string& target) {
+  for (const std::string scheme : {"http://", "https://"}) {
+    if (::strncasecmp(target.c_str(), scheme.c_str(), scheme.size()) != 0) continue;
+    const std::size_t begin = target.find('/', scheme.size());
+    return begin == std::string::npos ? "/" : target.substr(begin);
+  }
+  return target;
+}
+
+// Whether the body is longer than `most` bytes by its declared length.
+bool is_declared_longer(const httplib::Request& request, std::int64_t most) {
+  return request.get_header_value<std::uint64_t>("Content-Length") > static_cast<std::uint64_t>(most);
+}
+
+// Whether the library has read the head of a request; if not, where the next request begins is not known.
+bool is_understood(const httplib::Request& request) { return request.has_param(kPath); }
+
 // Called after the head of a request is read. One handler answers all paths, so no path is matched against patterns. Bodies are not parsed
 // by their content type, and answers are neither compressed nor cut to ranges.
-void prepare(httplib::Request& request, Socket& socket) {
+void prepare(httplib::Request& request, Socket& socket, std::int64_t most_bytes) {
   socket.end_head();
-  request.params = {{kPath, request.path}, {kType, request.get_header_value("Content-Type")}};
+  request.params = {{kPath, path_of(request.path)}, {kType, request.get_header_value("Content-Type")}};
   request.path = "/";
   request.ranges.clear();
   for (const char* name : {"Content-Type", "Accept-Encoding", "Range"}) request.headers.erase(name);
@@ -58,8 +78,10 @@ void prepare(httplib::Request& request, Socket& socket) {
   const bool has_length = request.has_header("Content-Length"), is_chunked = request.has_header("Transfer-Encoding");
   const bool takes_body = request.method == "POST" || request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE";
   if (takes_body && !has_length && !is_chunked) request.headers.emplace("Content-Length", "0");
+  const bool is_too_long = is_declared_longer(request, most_bytes);
+  if (is_too_long) request.headers.erase("Expect");  // so that the client is not told to send it
   // The connection closes after this request if the end of the body or of the answer is ambiguous, or if nothing reads the body.
-  const bool is_uncertain = (has_length && is_chunked) || (!takes_body && (has_length || is_chunked));
+  const bool is_uncertain = (has_length && is_chunked) || (!takes_body && (has_length || is_chunked)) || is_too_long;
   if (is_uncertain || request.version == kOldVersion) set(request.headers, "Connection", "close");
 }
 
@@ -73,12 +95,12 @@ class Http final : public HttpServer, private httplib::Server {
     };
     const auto with_body = [this](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& reader) {
       std::string body;
-      const HttpRequest::Body came = read_body(reader, body);
+      const HttpRequest::Body came = read_body(request, reader, body);
       answer(request, response, std::move(body), came);
     };
     Get("/", without_body).Options("/", without_body);
     Post("/", with_body).Put("/", with_body).Patch("/", with_body).Delete("/", with_body);
-    set_error_handler([this](const httplib::Request&, httplib::Response& response) { refuse(response); });
+    set_error_handler([this](const httplib::Request& request, httplib::Response& response) { refuse(request, response); });
     set_exception_handler([](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) { response.status = 500; });
     set_keep_alive_max_count(1'000'000);
     set_keep_alive_timeout(static_cast<time_t>(limits_.idle_seconds));
@@ -122,19 +144,32 @@ class Http final : public HttpServer, private httplib::Server {
       Stream stream(socket);
       bool closes = false;
       while (!closes && !socket.is_given_up() && socket.begin_request()) {
-        if (!process_request(stream, false, closes, [&](httplib::Request& request) { prepare(request, closes, socket); })) break;
+        closes = true;  // unless the head of the request is understood
+        if (process_request(stream, false, closes, [&](httplib::Request& request) { prepare(request, closes, socket); })) continue;
+        if (socket.is_head_too_long()) refuse_first_line(socket);
+        break;
       }
     } catch (...) {  // out of memory, or an answer that was cut off: the connection ends
     }
   }
 
-  static void prepare(httplib::Request& request, bool& closes, Socket& socket) {
-    serve::prepare(request, socket);
-    closes = closes || request.get_header_value("Connection") == "close";
+  void prepare(httplib::Request& request, bool& closes, Socket& socket) const {
+    serve::prepare(request, socket, limits_.body_bytes);
+    closes = request.get_header_value("Connection") == "close";
   }
 
-  // A body over the limit is read to its end and discarded; otherwise the client would not receive the answer.
-  HttpRequest::Body read_body(const httplib::ContentReader& reader, std::string& body) const {
+  // The library says nothing to a first line that does not end within the head's limit.
+  void refuse_first_line(Socket& socket) {
+    const HttpAnswer answer = handler_.refusal(kLongLine);
+    std::string text = "HTTP/1.1 " + std::to_string(answer.status) + " URI Too Long\r\nConnection: close\r\nContent-Type: ";
+    text += answer.content_type + "\r\nContent-Length: " + std::to_string(answer.body.size()) + "\r\n\r\n" + answer.body;
+    socket.write(text.data(), text.size());
+  }
+
+  // A body that is declared as too long is not waited for. One that turns out to be too long is read to its end and discarded; otherwise
+  // the client would not receive the answer.
+  HttpRequest::Body read_body(const httplib::Request& request, const httplib::ContentReader& reader, std::string& body) const {
+    if (is_declared_longer(request, limits_.body_bytes)) return HttpRequest::Body::too_long;
     const auto most = static_cast<std::size_t>(limits_.body_bytes);
     bool is_too_long = false;
     const bool is_whole = reader([&](const char* bytes, std::size_t count) {
@@ -152,8 +187,10 @@ class Http final : public HttpServer, private httplib::Server {
          request.version == kOldVersion);
   }
 
-  void refuse(httplib::Response& response) {
-    if (response.body.empty() && !response.content_provider_) give(handler_.refusal(response.status), response, true);
+  void refuse(const httplib::Request& request, httplib::Response& response) {
+    if (!response.body.empty() || response.content_provider_) return;
+    give(handler_.refusal(response.status), response, true);
+    if (!is_understood(request)) response.set_header("Connection", "close");
   }
 
   static void give(HttpAnswer answer, httplib::Response& response, bool until_it_closes) {
@@ -198,7 +235,7 @@ class Http final : public HttpServer, private httplib::Server {
 
 }  // namespace
 
-extern "C" HttpServer* moesh_listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, std::string& why) {
+extern "C" HttpServer* moesh_listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, NotHeard& why) {
   const int descriptor = listening_socket(host, port, why);
   return descriptor < 0 ? nullptr : new Http(descriptor, port, limits, handler);
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kReceived = 16 << 10;  // bytes received at a time
 constexpr long kGlance = 100;            // milliseconds after which a writer checks whether the server is ending
 constexpr long kLongest = 1'000'000;     // milliseconds that a poll lasts at most
-constexpr double kGentleSeconds = 1;     // for discarding what a client still sends
+constexpr double kGentleSeconds = 1;     // for a client to send more that is discarded
 constexpr double kSecondsAtTheEnd = 1;   // that a wait may still last when the server is ending
 constexpr int kBacklog = 4096;           // connections that may wait to be accepted
 
@@ -108,18 +108,18 @@ void Socket::close_reading() const { ::shutdown(descriptor_, SHUT_RD); }
 
 void Socket::close_gently() {
   ::shutdown(descriptor_, SHUT_WR);
-  const auto until = in(kGentleSeconds);
-  while (Clock::now() < until && receive(until)) {
+  const auto until = in(limits_.read_seconds);
+  while (receive(std::min(until, in(kGentleSeconds)))) {
   }
 }
 
-int listening_socket(const std::string& host, int& port, std::string& why) {
+int listening_socket(const std::string& host, int& port, NotHeard& why) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   const int unknown = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (unknown != 0) {
-    why = ::gai_strerror(unknown);
+    why = {::gai_strerror(unknown), true};
     return -1;
   }
   int made = -1;
@@ -131,7 +131,7 @@ int listening_socket(const std::string& host, int& port, std::string& why) {
       made = candidate;
       break;
     }
-    why = std::strerror(errno);
+    why = {std::strerror(errno), errno == EADDRNOTAVAIL};
     if (candidate >= 0) ::close(candidate);
   }
   ::freeaddrinfo(found);

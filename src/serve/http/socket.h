@@ -32,13 +32,14 @@ class Socket {
   // The current request cannot be completed, so no other may follow on this connection.
   void give_up() { is_given_up_ = true; }
   bool is_given_up() const { return is_given_up_; }
+  bool is_head_too_long() const { return head_left_ == 0; }
   // Wakes a thread that is reading.
   void close_reading() const;
 
  private:
   bool wait(short events, Clock::time_point until) const;
   bool receive(Clock::time_point until);
-  // Shuts down the sending side and for a moment discards what the client still sends; otherwise the client might lose the answer.
+  // Shuts down the sending side and discards what the client still sends, until it pauses; otherwise the client might lose the answer.
   void close_gently();
 
   int descriptor_;
@@ -52,6 +53,6 @@ class Socket {
 };
 
 // A listening socket, or -1 with the reason in `why`. `port` is set to the actual port.
-int listening_socket(const std::string& host, int& port, std::string& why);
+int listening_socket(const std::string& host, int& port, NotHeard& why);
 
 }  // namespace moesh::serve

@@ -1,0 +1,56 @@
+#include "data/text_form.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/shell.h"
+
+namespace moesh::data {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct Form {
+  std::string_view begin;  // the first bytes of such a file
+  std::string_view words;
+  std::string_view remedy;  // a command, before the file's path
+};
+
+constexpr Form kForms[] = {
+    {"\x1f\x8b"sv, "compressed by gzip", "gunzip"},
+    {"\x28\xb5\x2f\xfd"sv, "compressed by zstd", "unzstd"},
+    {"\xfd\x37zXZ"sv, "compressed by xz", "unxz"},
+    {"BZh91AY&SY"sv, "compressed by bzip2", "bunzip2"},
+    {"PK\x03\x04"sv, "a ZIP archive", "unzip"},
+    {"\xff\xfe"sv, "in UTF-16", "iconv -f UTF-16 -t UTF-8 -o NEW_FILE"},
+    {"\xfe\xff"sv, "in UTF-16", "iconv -f UTF-16 -t UTF-8 -o NEW_FILE"},
+};
+
+constexpr std::int64_t kLongestBegin = 10;
+
+const Form* form_of(const DataFiles& files, const DataFile& file) {
+  const std::string begin = files.text(file, 0, std::min(file.bytes, kLongestBegin));
+  const auto found = std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& form) { return begin.starts_with(form.begin); });
+  return found == std::end(kForms) ? nullptr : &*found;
+}
+
+}  // namespace
+
+void check_form(const DataFiles& files) {
+  for (const DataFile& file : files.files()) {
+    const Form* const form = form_of(files, file);
+    if (form == nullptr) continue;
+    if (files.files().size() == 1) {
+      refuse(fmt::format("the file is {}, plain text was expected", form->words), file.path,
+             fmt::format("{} {}", form->remedy, shell_word(file.path)));
+    }
+    log_warning(fmt::format("{}: the file is {}, and its bytes are taken as they are", file.path, form->words));
+    return;
+  }
+}
+
+}  // namespace moesh::data
