@@ -50,22 +50,28 @@ void refuse_key_with_dashes(const std::string& word, const std::string& after) {
          shorten(name + "=" + value, 120));
 }
 
+// What to do about an option that a command does not have.
+std::string fix_of_option(const std::string& name, const std::vector<std::string>& names) {
+  std::vector<std::string> others;
+  for (const Command* command : kCommands) {
+    if (find_option(command->options, name) != nullptr) others.emplace_back(command->name);
+  }
+  if (!others.empty()) return fmt::format("leave it out; it is an option of {}", join(others, ", "));
+  if (const std::vector<std::string> close = nearest(name, names, 1); !close.empty()) return close.front();
+  const std::vector<std::string> keys = config::nearest_keys(key_of(name), 1);
+  // A long key is also near to any word that is a part of it.
+  if (!keys.empty() && keys.front().size() <= 2 * name.size()) return keys.front() + "=VALUE, without dashes";
+  return "`moesh help keys` lists the keys, which are given without dashes";
+}
+
 const Option& known_option(std::span<const Option> options, const std::string& word, const std::string& after) {
   const std::string name = word.substr(0, word.find('='));
   if (const Option* option = find_option(options, name)) return *option;
   refuse_key_with_dashes(word, after);
   std::vector<std::string> names{"--help"};
   for (const Option& option : options) names.emplace_back(option.name);
-  std::vector<std::string> close = nearest(name, names, 1);
-  if (close.empty()) {
-    close = config::nearest_keys(key_of(name), 1);
-    // A long key is also near to any word that is a part of it.
-    if (!close.empty() && close.front().size() > 2 * name.size()) close.clear();
-  }
-  refuse(fmt::format("unknown option '{}', one of {} was expected", shorten(name, 80), join(names, ", ")),
-         "the command line",
-         close.empty() ? "`moesh help keys` lists the keys, which are given without dashes"
-                       : close.front() + (close.front().starts_with('-') ? "" : "=VALUE, without dashes"));
+  refuse(fmt::format("unknown option '{}', one of {} was expected", shorten(name, 80), join(names, ", ")), "the command line",
+         fix_of_option(name, names));
 }
 
 const Command& known_command(const std::string& name) {

@@ -28,8 +28,8 @@ Batch batch_inputs(Builder& builder, const Context& context) {
                          {labels::activation_embed_and_logits_batch, labels::activation_norm_length},
                          graph::InputOf::Kind::batch);
   };
-  return {add(inputs::tokens), add("targets"), add(inputs::positions), add(inputs::order), add(inputs::segments),
-          add("targets_segmentation")};
+  return {add(inputs::tokens), add(inputs::targets), add(inputs::positions), add(inputs::order), add(inputs::segments),
+          add(inputs::target_segments)};
 }
 
 Tensor look_up(Builder& builder, const Context& context, Tensor table_VM, Tensor ids_BS) {
@@ -191,7 +191,7 @@ graph::Graph build_model(const ModelRequest& request) {
   const Trunk trunk = build_trunk(builder, context, batch.tokens, tokens);
   const Tensor entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
   const Tensor positions = builder.add_one(graph::Op::positions, "positions", {batch.target_segments}, {}, {}, DType::float32);
-  Tensor loss = binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, 1e-8));
+  Tensor loss = binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, kPositionsOffset));
   Tensor balance_loss;
   for (const Tensor& part : trunk.balance_losses) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
   if (balance_loss) {

@@ -22,9 +22,11 @@ struct ModelRequest {
 // tokens' numbers and the layers' keys, [layers, 2]; see draws.h.
 namespace inputs {
 inline constexpr const char* tokens = "inputs";
+inline constexpr const char* targets = "targets";
 inline constexpr const char* order = "inputs_order";
 inline constexpr const char* positions = "inputs_position";
 inline constexpr const char* segments = "inputs_segmentation";
+inline constexpr const char* target_segments = "targets_segmentation";
 inline constexpr const char* numbers = "inputs_number";
 inline constexpr const char* draw_keys = "draw_keys";
 }  // namespace inputs
@@ -38,6 +40,9 @@ inline constexpr const char* logits = "logits";
 inline constexpr const char* balance_loss = "balance_loss";  // only for a model with a balance loss
 inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E + 1]: tokens of each expert, then dropped choices
 }  // namespace results
+
+// Added to the number of positions that a sum of losses is divided by, as in MaxText.
+inline constexpr double kPositionsOffset = 1e-8;
 
 graph::Graph build_model(const ModelRequest& request);
 

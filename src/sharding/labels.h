@@ -77,6 +77,7 @@ inline constexpr const char* cache_kv = "cache_kv";
 // Activations of the experts.
 inline constexpr const char* activation_exp = "activation_exp";
 inline constexpr const char* activation_batch_moe = "activation_batch_moe";
+inline constexpr const char* decode_batch_moe = "decode_batch_moe";
 inline constexpr const char* activation_length_moe = "activation_length_moe";
 inline constexpr const char* activation_norm_length_moe = "activation_norm_length_moe";
 inline constexpr const char* activation_embed_moe = "activation_embed_moe";

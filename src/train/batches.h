@@ -11,12 +11,14 @@
 #include "config/settings.h"
 #include "data/ahead.h"
 #include "data/source.h"
+#include "models/model.h"
 #include "train/feeding.h"
 
 namespace moesh::train {
 
 // Names of the arrays that a batch has for the rows of the data.
-inline constexpr const char* kOfRows[] = {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"};
+inline constexpr const char* kOfRows[] = {models::inputs::tokens, models::inputs::targets, models::inputs::positions,
+                                          models::inputs::segments, models::inputs::target_segments};
 
 // The position of each token in its row, [rows, length], which attention uses as the order of the tokens.
 run::Array places_in_rows(std::int64_t rows, std::int64_t length, run::Pool& pool);

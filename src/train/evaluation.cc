@@ -15,8 +15,6 @@
 namespace moesh::train {
 namespace {
 
-constexpr double kSmall = 1e-8;  // added to the number of positions that a sum is divided by
-
 // The number of batches of an evaluation: eval_steps or, if that is negative, as many as cover the validation set once; it is never
 // more than that, unless the data are synthetic.
 std::int64_t batches_of(const config::Settings& settings, std::int64_t rows, std::int64_t rows_of_batch) {
@@ -85,7 +83,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
     balance += result(models::results::balance_loss);
   }
   metrics.step = step;
-  metrics.loss = entropy / (metrics.total_weights + kSmall);
+  metrics.loss = entropy / (metrics.total_weights + models::kPositionsOffset);
   metrics.balance_loss = batches_ == 0 ? 0 : balance / static_cast<double>(batches_);
   metrics.seconds = seconds_since(begin);
   return metrics;

@@ -10,17 +10,16 @@ constexpr GraphPass kPasses[] = {
     {pass_names::slots, "A layer with a fixed capacity multiplies tokens with one-hot masks of its slots.",
      "It copies rows to slots and back: no slot_mask is left."},
     {pass_names::remat, "Repeats give what the model needs of them.",
-     "They give besides what remat_policy saves for the backward pass; what is not saved will be computed again."},
+     "They also give what remat_policy saves for the backward pass; what is not saved will be computed again."},
     {pass_names::autodiff, "There is a forward pass.",
      "There is a gradient for each parameter too, as a result: one microbatch, forward and backward, and nothing that neither "
      "needs."},
     {pass_names::step, "There is one microbatch, with its gradients.",
      "The whole step: all microbatches, the metrics, and the update, which hands back parameters and moments as results of their "
      "names."},
-    {pass_names::expand, "An op is one node wherever its operands lie.",
-     "Norms and losses over a dim that is spread over devices are their parts, attention is told of queries and keys apart, and "
-     "each "
-     "node of a region is a collective or the work of one device."},
+    {pass_names::expand, "An op is one node, however its operands are laid out.",
+     "Norms and losses over a dim that is sharded are written as their parts, attention takes the positions of queries and of keys apart, "
+     "and each node of a region is a collective or the work of one device."},
     {pass_names::partition, "Layouts are asked for here and there, by constraints.",
      "Every value says how it lies, every op's operands lie as it needs them, and what moves them is a reshard; no constraint is "
      "left.",
@@ -40,9 +39,9 @@ constexpr GraphPass kPasses[] = {
      "On one device with few tokens, gradients of layers' weights are made again for the update from the layers' inputs and cotangents, "
      "unless remat_gradients is false.",
      true},
-    {pass_names::chain, "What is done with each element of a value alone is a pass over memory.",
-     "What follows each other of it, and nothing else reads in between, is one op that goes through all of it block by block, as is what "
-     "reads the same values.",
+    {pass_names::chain, "Each elementwise op is a pass over memory.",
+     "Elementwise ops that follow each other, with no other reader in between, are one op that goes through all elements block by block; "
+     "so are elementwise ops that read the same values.",
      true},
 };
 

@@ -1,6 +1,7 @@
 #include "train/step.h"
 
 #include "graph/rewrite.h"
+#include "models/model.h"
 #include "train/update.h"
 
 namespace moesh::train {
@@ -16,7 +17,7 @@ struct Losses {
 // The metric is the sum of the microbatches' balance losses; the reported loss contains their mean.
 Losses losses_of(const Passes& passes, std::int64_t microbatches) {
   const Tensor lm_loss = graph::binary(graph::Binary::divide, passes.entropy_sum,
-                                       graph::unary(graph::Unary::offset, passes.positions, 1e-8));
+                                       graph::unary(graph::Unary::offset, passes.positions, models::kPositionsOffset));
   if (!passes.balance_loss) return {lm_loss, lm_loss};
   return {graph::add(lm_loss, graph::scale(passes.balance_loss, 1 / static_cast<double>(microbatches))), lm_loss};
 }

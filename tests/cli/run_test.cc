@@ -16,6 +16,7 @@
 namespace moesh::cli {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -80,6 +81,11 @@ TEST(Run, SuggestsTheNearestOption) {
             "moesh: error: the command line: unknown option '--activation', one of --help, --activations, --filter, "
             "--json, --diff, "
             "--lint, --decode, --prefill, --from, --hf was expected\n  fix: --activations\n");
+}
+
+TEST(Run, NamesTheCommandsThatHaveAnOption) {
+  EXPECT_THAT(outcome("lint --decode").err, EndsWith("  fix: leave it out; it is an option of shardings, why, compile, tokenize\n"));
+  EXPECT_THAT(outcome("train --dry").err, EndsWith("lists the keys, which are given without dashes\n"));
 }
 
 TEST(Run, ChecksTheValuesOfOptions) {

@@ -68,7 +68,7 @@ Tensor dropped_choices(Builder& builder, const Context& context, const Routed& r
 }  // namespace
 
 MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, Scores scores, const Experts& e) {
-  scores = constrain_scores(context, scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
+  scores = constrain_scores(scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
   const Routed routed = route(builder, context, scores);
   const std::vector<Tensor> plain{routed.ids}, weighted{routed.ids, routed.weights};
   const bool weights_inputs = context.model.moe.weights_inputs;

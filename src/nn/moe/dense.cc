@@ -9,6 +9,12 @@ namespace {
 
 Tensor add_expert_bias(Tensor x_BSEF, Tensor bias_EF) { return bias_EF ? add_bias(x_BSEF, bias_EF) : x_BSEF; }
 
+// Tokens that choose one expert each, multiplied with its weight.
+Tensor weighted_by_one(Tensor x_BSM, Tensor weights_BSK) {
+  const Tensor weights_BS = reshape(cast(weights_BSK, x_BSM.dtype()), {x_BSM.size(0), x_BSM.size(1)});
+  return multiply(x_BSM, broadcast(weights_BS, x_BSM.shape(), {0, 1}));
+}
+
 // If the weights are applied before the down projection, the projection sums over experts too, and no value has both E and M.
 Tensor sum_of_experts(const Context& context, Tensor hidden_BSEF, Tensor weights_BSE, const Experts& e) {
   const DType compute_dtype = context.model.compute_dtype;
@@ -20,24 +26,26 @@ Tensor sum_of_experts(const Context& context, Tensor hidden_BSEF, Tensor weights
   }
   const Tensor weighted_BSEF = multiply(hidden_BSEF, broadcast(cast(weights_BSE, hidden_BSEF.dtype()), hidden_BSEF.shape(), {0, 1, 2}));
   const Tensor out_BSM = tag(einsum("wo", "bsef,efm->bsm", cast(weighted_BSEF, compute_dtype), e.wo), "moe_mlpwo");
-  return e.wo_bias ? add(out_BSM, einsum("wo_bias", "bse,em->bsm", weights_BSE, e.wo_bias)) : out_BSM;
+  return e.wo_bias ? add(out_BSM, einsum("wo_bias", "bse,em->bsm", cast(weights_BSE, e.wo_bias.dtype()), e.wo_bias)) : out_BSM;
 }
 
 }  // namespace
 
 MoeResult dense_moe(Builder& builder, const Context& context, Tensor x_BSM, Scores scores, const Experts& e) {
   const config::ModelShape& model = context.model;
-  scores = constrain_scores(context, scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
+  scores = constrain_scores(scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
   const Routed routed = route(builder, context, scores);
-  // If an expert's inputs are weighted, the results of its input projections are weighted instead, which is the same because these have no
-  // bias.
   const bool weights_inputs = model.moe.weights_inputs;
-  const Tensor factors_BSE = weights_inputs ? spread(builder, context, routed) : Tensor{};
   const Routed alike{weights_inputs ? graph::fill(builder, 1, routed.weights.shape(), routed.weights.dtype()) : routed.weights, routed.ids};
   const Tensor weights_BSE = spread(builder, context, alike);
+  if (weights_inputs && routed.weights.size(2) == 1) x_BSM = weighted_by_one(x_BSM, routed.weights);
+  // If a token's experts have inputs of different weights, the results of their input projections are weighted instead, which is the same
+  // because these have no bias.
+  const bool weights_projections = weights_inputs && routed.weights.size(2) > 1;
+  const Tensor factors_BSE = weights_projections ? spread(builder, context, routed) : Tensor{};
   const auto project = [&](const char* name, Tensor weights, Tensor bias) {
     const Tensor made_BSEF = add_expert_bias(einsum(name, "bsm,emf->bsef", x_BSM, weights), bias);
-    const Tensor scaled_BSEF = weights_inputs ? multiply(made_BSEF, broadcast(factors_BSE, made_BSEF.shape(), {0, 1, 2})) : made_BSEF;
+    const Tensor scaled_BSEF = weights_projections ? multiply(made_BSEF, broadcast(factors_BSE, made_BSEF.shape(), {0, 1, 2})) : made_BSEF;
     return wide_activation(context, scaled_BSEF);
   };
   x_BSM = constrain("inputs", x_BSM,

@@ -28,7 +28,7 @@ graph::ConstraintOf of_weight(graph::ConstraintOf of) {
   return of;
 }
 
-Scores constrain_scores(const Context&, Scores scores, const Labels& labels) {
+Scores constrain_scores(Scores scores, const Labels& labels) {
   const bool one_value = scores.choosing.id == scores.weighing.id;
   scores.choosing = constrain("gate_logits", scores.choosing, labels);
   scores.weighing = one_value ? scores.choosing : constrain("pre_bias_logits", scores.weighing, labels);

@@ -32,6 +32,6 @@ MoeResult result_of(Builder& builder, const Context& context, Tensor out, const 
 graph::ConstraintOf of_weight(graph::ConstraintOf of);
 
 // Constrains the scores, only once if both are the same value.
-Scores constrain_scores(const Context& context, Scores scores, const Labels& labels);
+Scores constrain_scores(Scores scores, const Labels& labels);
 
 }  // namespace moesh::nn

@@ -68,6 +68,15 @@ void give_each_axis_to_tokens_or_width(const Context& context, Entrance& entranc
   (token_bytes < weight_bytes ? entrance.off_tokens : entrance.off_kernels) = std::move(shared);
 }
 
+// Without expert parallelism, rows that do not divide over their axes enter whole on all of them, as in MaxText: several devices compute
+// the same rows.
+void let_uneven_rows_enter_whole(const Context& context, Entrance& entrance) {
+  if (context.mesh == nullptr || context.expert_shards > 1) return;
+  const AxisList axes = context.spec_of(entrance.tokens).dims[0];
+  if (context.rows % sharding::shards(axes, *context.mesh) == 0) return;
+  for (const sharding::AxisIndex axis : axes) entrance.tokens.peeled.push_back(context.mesh->axis(axis).name);
+}
+
 // Weights enter whole except for the expert axis and tensor parallelism: dims that fsdp shards are gathered beforehand.
 Entrance entrance_of(const Context& context, const Labels& token_labels, Tensor x_BSM, const Experts& e) {
   Entrance entrance{peeled(token_labels, {}),
@@ -75,6 +84,7 @@ Entrance entrance_of(const Context& context, const Labels& token_labels, Tensor 
                     of_weight(peeled({labels::exp, labels::mlp_no_fsdp, labels::none}, {"fsdp"})),
                     {},
                     {}};
+  let_uneven_rows_enter_whole(context, entrance);
   give_each_axis_to_tokens_or_width(context, entrance, x_BSM, e);
   return entrance;
 }
@@ -148,12 +158,12 @@ void check_chunks(const Context& context, const std::string& path, std::int64_t 
 
 MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Scores scores, const Experts& e) {
   // A single row cannot be sharded over the expert axis, so all devices of the axis have it whole.
-  const char* batch = context.rows > 1 ? labels::activation_batch : "decode_batch_moe";
+  const char* batch = context.rows > 1 ? labels::activation_batch : labels::decode_batch_moe;
   const Labels token_labels{batch, labels::activation_norm_length, labels::none};
   const Entrance entrance = entrance_of(context, token_labels, x_BSM, e);
   std::vector<RegionOperand> operands{constrained(context, "inputs", x_BSM, entrance.tokens, entrance.off_tokens)};
   const Spec tokens = operands.front().spec;
-  scores = constrain_scores(context, scores, token_labels);
+  scores = constrain_scores(scores, token_labels);
   const Routed routed = route(builder, context, scores);
   operands.push_back({routed.ids, tokens});
   operands.push_back({routed.weights, tokens});
