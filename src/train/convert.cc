@@ -150,7 +150,7 @@ class Outgoing {
  private:
   store::StoredType type_of(const store::HuggingFaceTensor& tensor) const {
     const store::Layer& layer = *layers_.find(tensor.places.front().ours);
-    return checkpoint_.index().tensors.at(layer.tensor).type_of(layer.index);
+    return checkpoint_.index().tensors.at(layer.tensor).type_of(layer);
   }
 
   store::Checkpoint& checkpoint_;
