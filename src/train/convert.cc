@@ -19,7 +19,6 @@
 #include "store/checkpoint.h"
 #include "store/disk.h"
 #include "store/folder.h"
-#include "store/hugging_face_writer.h"
 #include "store/saving.h"
 #include "train/hugging_face.h"
 #include "train/restore.h"
@@ -92,9 +91,7 @@ Part room_for(const Room& room, const Block& block, DType dtype) {
 std::vector<std::string> request_of(const store::Settings& saved) {
   std::vector<std::string> request{"override_model_config=true"};
   for (const config::Topic& topic : config::topics()) {
-    constexpr std::string_view kOfModels[] = {"Model shape",      "Attention", "Multi-head latent attention",
-                                              "Rotary positions", "Experts",   "Routing"};
-    if (std::find(std::begin(kOfModels), std::end(kOfModels), topic.title) == std::end(kOfModels)) continue;
+    if (!topic.is_of_models) continue;
     for (const auto& [key, value] : saved) {
       const bool is_here =
           std::any_of(topic.keys.begin(), topic.keys.end(), [&, &name = key](const config::Key& one) { return one.name == name; });
