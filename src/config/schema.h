@@ -46,6 +46,7 @@ struct Topic {
   std::string_view title;
   std::span<const Key> keys;
   Scope scope = Scope::plans;
+  bool is_of_models = false;  // its keys say which model it is, whatever it is run on, so they go with its weights
 };
 std::span<const Topic> topics();
 

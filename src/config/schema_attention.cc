@@ -114,9 +114,9 @@ constexpr Key kRope[] = {
 };
 
 constexpr Topic kAttentionTopics[] = {
-    {"Attention", kAttention},
-    {"Multi-head latent attention", kMla},
-    {"Rotary positions", kRope},
+    {.title = "Attention", .keys = kAttention, .is_of_models = true},
+    {.title = "Multi-head latent attention", .keys = kMla, .is_of_models = true},
+    {.title = "Rotary positions", .keys = kRope, .is_of_models = true},
 };
 
 }  // namespace

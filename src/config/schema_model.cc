@@ -69,7 +69,7 @@ constexpr Key kFormats[] = {
 };
 
 constexpr Topic kModelTopics[] = {
-    {"Model shape", kModel},
+    {.title = "Model shape", .keys = kModel, .is_of_models = true},
     {"Number formats", kFormats},
 };
 

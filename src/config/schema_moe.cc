@@ -89,8 +89,8 @@ constexpr Key kDispatch[] = {
 };
 
 constexpr Topic kMoeTopics[] = {
-    {"Experts", kMoe},
-    {"Routing", kRouting},
+    {.title = "Experts", .keys = kMoe, .is_of_models = true},
+    {.title = "Routing", .keys = kRouting, .is_of_models = true},
     {"Reaching the experts", kDispatch},
 };
 

@@ -2,25 +2,37 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace moesh::decode {
 namespace {
 
-// Number of tokens that are decoded again together with the next ones, since a token's text may depend on those before it.
-constexpr std::size_t kContext = 6;
+// Tokens that are decoded again together with the next ones, since a token's text may depend on those before it.
+constexpr std::size_t kContext = 12;
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // what a tokenizer returns for the bytes of an incomplete character
+
+bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 // Whether the last character may be continued by the next token.
 bool is_cut_short(std::string_view text) {
   if (text.ends_with(kReplacement)) return true;
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0) == 0x80) continue;
+    const char last = text[text.size() - back];
+    if (continues(last)) continue;
+    const auto byte = static_cast<unsigned char>(last);
     const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
     return length > back;
   }
   return false;
+}
+
+// The length of the text, in whole characters, with which both begin.
+std::size_t shared_length(std::string_view a, std::string_view b) {
+  const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  auto length = static_cast<std::size_t>(end - a.begin());
+  while (length > 0 && length < a.size() && continues(a[length])) --length;
+  return length;
 }
 
 // The length of the longest end of the text with which the stop begins.
@@ -36,32 +48,70 @@ std::size_t overlap(std::string_view text, std::string_view stop) {
 TextStream::TextStream(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> prompt, std::vector<std::string> stops)
     : tokenizer_(tokenizer), stops_(std::move(stops)) {
   std::erase(stops_, "");
-  const std::size_t first = prompt.size() - std::min(prompt.size(), kContext);
-  ids_.assign(prompt.begin() + static_cast<std::ptrdiff_t>(first), prompt.end());
-  told_ = ids_.size();
+  for (const std::int32_t token : prompt) {
+    if (has_text(token)) ids_.push_back(token);
+  }
+  shown_ = text_of(ids_);
+  forget();
+}
+
+// A model's vocabulary may be larger than its tokenizer's.
+bool TextStream::has_text(std::int32_t token) const { return token < tokenizer_.size(); }
+
+std::string TextStream::text_of(std::span<const std::int32_t> ids) const { return tokenizer_.decode(ids, tokenizer::Special::left_out); }
+
+// A character that the last tokens have begun is missing in the text of fewer tokens, and what they all begin with stays.
+std::size_t TextStream::certain_length(std::string_view all) const {
+  std::size_t length = all.size();
+  for (std::size_t open = 1; is_cut_short(all) && open <= std::min(kMostOpen, ids_.size()); ++open)
+    length = std::min(length, shared_length(all, text_of(std::span(ids_).first(ids_.size() - open))));
+  return length;
 }
 
 std::string TextStream::add(std::int32_t token) {
-  // A model's vocabulary may be larger than its tokenizer's.
-  if (is_stopped_ || token >= tokenizer_.size()) return "";
+  if (is_stopped_ || !has_text(token)) return "";
   ids_.push_back(token);
-  const auto text_of = [&](std::size_t count) {
-    return tokenizer_.decode(std::span(ids_).first(count), tokenizer::Special::left_out);
-  };
-  const std::string before = text_of(told_), all = text_of(ids_.size());
-  if (is_cut_short(all) || all.size() < before.size()) return "";
-  ids_.erase(ids_.begin(), ids_.end() - static_cast<std::ptrdiff_t>(std::min(ids_.size(), kContext)));
-  told_ = ids_.size();
-  return released(all.substr(before.size()), false);
+  std::string all = text_of(ids_), more;
+  // Some tokenizers make U+FFFD of all bytes in a row if one is bad. Text that was shown cannot be taken back, so the row is cut.
+  if (!all.starts_with(shown_)) {
+    more = std::move(open_);
+    shown_.clear();
+    ids_ = {token};
+    all = text_of(ids_);
+  }
+  const std::size_t certain = std::max(certain_length(all), shown_.size());
+  more += all.substr(shown_.size(), certain - shown_.size());
+  shown_ = all.substr(0, certain);
+  open_ = all.substr(certain);
+  forget();
+  return released(std::move(more), false);
 }
 
-std::string TextStream::finish() {
-  if (is_stopped_) return "";
-  const std::string before = tokenizer_.decode(std::span(ids_).first(told_), tokenizer::Special::left_out);
-  const std::string all = tokenizer_.decode(ids_, tokenizer::Special::left_out);
-  told_ = ids_.size();
-  return released(all.size() > before.size() ? all.substr(before.size()) : "", true);
+// The texts of the tokens from `begin` on: of all of them, and of all but the last ones, where a character may be cut short.
+TextStream::Texts TextStream::texts_from(std::size_t begin) const {
+  Texts texts;
+  for (std::size_t open = 0; open < texts.size(); ++open) texts[open] = text_of(std::span(ids_).first(ids_.size() - open).subspan(begin));
+  return texts;
 }
+
+// Leaves out tokens on which later ones do not depend, so that a token costs as much in a long text as in a short one. A row of bytes is
+// not cut in the middle of a character, as long as there is a choice.
+void TextStream::forget() {
+  if (ids_.size() <= 2 * kContext) return;
+  const Texts whole = texts_from(0);
+  const auto is_same_from = [&](std::size_t begin) {
+    const Texts texts = texts_from(begin);
+    return std::equal(texts.begin(), texts.end(), whole.begin(), [](const auto& text, const auto& of) { return of.ends_with(text); });
+  };
+  const std::size_t first = ids_.size() - kContext, end = first + kContext / 2;
+  std::size_t begin = first;
+  while (begin < end && !is_same_from(begin)) ++begin;
+  ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(begin < end ? begin : first));
+  shown_ = text_of(ids_);
+  shown_.resize(shown_.size() - std::min(shown_.size(), open_.size()));
+}
+
+std::string TextStream::finish() { return is_stopped_ ? "" : released(std::exchange(open_, ""), true); }
 
 std::string TextStream::released(std::string more, bool is_last) {
   std::string text = std::move(held_) + more;

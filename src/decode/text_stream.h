@@ -1,9 +1,12 @@
 // Decodes tokens to text as they come, and returns text only once later tokens cannot change it.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decode/generation.h"
@@ -23,13 +26,21 @@ class TextStream {
   bool is_stopped() const { return is_stopped_; }
 
  private:
+  static constexpr std::size_t kMostOpen = 3;  // tokens that a character cut short may have, as it lacks one of at most four bytes
+  using Texts = std::array<std::string, kMostOpen + 1>;
+
+  bool has_text(std::int32_t token) const;
+  std::string text_of(std::span<const std::int32_t> ids) const;
+  std::size_t certain_length(std::string_view all) const;
+  Texts texts_from(std::size_t begin) const;
+  void forget();
   std::string released(std::string more, bool is_last);
 
   const tokenizer::Tokenizer& tokenizer_;
   std::vector<std::string> stops_;
-  std::vector<std::int32_t> ids_;   // the last tokens whose text was returned, then those whose text was not
-  std::size_t told_ = 0;            // how many of ids_ have had their text returned
-  std::string held_;                // text that may be the beginning of a stop
+  std::vector<std::int32_t> ids_;  // the last tokens
+  std::string shown_, open_;       // their text: what has become certain, and what the next token may change
+  std::string held_;               // certain text that may be the beginning of a stop
   bool is_stopped_ = false;
 };
 

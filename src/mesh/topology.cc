@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -66,11 +65,10 @@ std::vector<std::int64_t> neighbours(const GridSizes& sizes, std::int64_t) {
 }
 
 std::vector<std::int64_t> neighbours(const NodeSizes& sizes, std::int64_t size) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(sizes.node));
-  std::iota(numbers.begin(), numbers.end(), 1);
-  const std::int64_t nodes = std::min(size, sizes.most) / sizes.node;
+  const std::int64_t in_node = std::min(size, sizes.node), nodes = std::min(size, sizes.most) / sizes.node;
+  std::vector<std::int64_t> numbers{in_node, std::min(in_node + 1, sizes.node)};
   for (const std::int64_t count : {nodes, nodes + 1}) {
-    if (count > 0 && count * sizes.node <= sizes.most) numbers.push_back(count * sizes.node);
+    if (count > 0 && count <= sizes.most / sizes.node) numbers.push_back(count * sizes.node);
   }
   return numbers;
 }
@@ -269,16 +267,6 @@ std::optional<std::int64_t> nearest_devices_like(std::string_view name, std::int
     }
   }
   return nearest;
-}
-
-std::int64_t domain_devices(const Topology& topology, const Link& link) {
-  switch (link.domain) {
-    case Domain::chip: return topology.chip.devices_per_chip;
-    case Domain::node: return topology.grid.back();
-    case Domain::slice: return topology.devices_per_slice;
-    case Domain::all: return topology.devices();
-  }
-  return 1;
 }
 
 }  // namespace moesh::mesh

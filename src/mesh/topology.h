@@ -36,7 +36,4 @@ std::vector<std::string> machines_like(std::string_view name, std::int64_t least
 // nothing if there is no such machine.
 std::optional<std::int64_t> nearest_devices_like(std::string_view name, std::int64_t slices, std::int64_t wanted, std::int64_t unit);
 
-// The number of devices in one domain of the link, which a collective can reach over it.
-std::int64_t domain_devices(const Topology& topology, const Link& link);
-
 }  // namespace moesh::mesh

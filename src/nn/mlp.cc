@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "nn/norm.h"
 #include "sharding/labels.h"
 
@@ -22,7 +23,9 @@ graph::Unary activation(const config::Settings& settings, const std::string& nam
   for (const auto& [word, function] : kFunctions) {
     if (word == name) return function;
   }
-  refuse(fmt::format("mlp_activations holds '{}', one of silu, sigmoid, gelu, relu, linear was expected", name),
+  std::vector<std::string> words;
+  for (const auto& [word, function] : kFunctions) words.emplace_back(word);
+  refuse(fmt::format("mlp_activations holds '{}', one of {} was expected", name, join(words, ", ")),
          settings.origin("mlp_activations").where);
 }
 

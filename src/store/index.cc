@@ -9,6 +9,7 @@
 #include "base/json_reader.h"
 #include "base/text.h"
 #include "store/hash.h"
+#include "store/model_tensors.h"
 
 namespace moesh::store {
 namespace {
@@ -29,10 +30,6 @@ void write(JsonWriter& json, const Piece& piece) {
   std::string hashes;
   for (const std::uint64_t hash : piece.hashes) hashes += hash_text(hash);
   json.key("hashes").value(hashes).end_object();
-}
-
-std::int64_t layers_of(const Tensor& tensor) {
-  return tensor.layers_dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(tensor.layers_dim)];
 }
 
 void write_from(JsonWriter& json, const std::vector<StoredType>& from) {
@@ -119,8 +116,9 @@ class Reader {
     const auto dtype = parse_dtype(get<std::string>(json, "dtype"));
     if (!dtype) no(name + ": an unknown type, " + shorten(get<std::string>(json, "dtype"), 40));
     Tensor made{*dtype, sizes(json, "shape"), get<int>(json, "layers_dim"), get<std::string>(json, "spec"), {}};
-    if (made.layers_dim >= static_cast<int>(made.shape.size())) no(name + ": layers in a dim that it has not");
-    if (json.contains("from")) made.from = types(json, name, layers_of(made));
+    const int dims_of_layers = made.layers_dim < 0 ? 0 : has_stack_within(name) ? 2 : 1;
+    if (made.layers_dim > static_cast<int>(made.shape.size()) - dims_of_layers) no(name + ": layers in a dim that it has not");
+    if (json.contains("from")) made.from = types(json, name, stack_of({name, made.shape, made.layers_dim}).all_layers());
     std::int64_t held = 0;
     for (const Json& entry : list(json, "pieces")) {
       made.pieces.push_back(piece(entry, made, name, files));
@@ -203,9 +201,9 @@ std::vector<ChangedSetting> changed_settings(const Settings& before, const Setti
   return changed;
 }
 
-StoredType Tensor::type_of(std::int64_t layer) const {
+StoredType Tensor::type_of(const Layer& layer) const {
   if (from.empty()) return {dtype};
-  return from.size() == 1 ? from.front() : from[static_cast<std::size_t>(layer)];
+  return from.size() == 1 ? from.front() : from[static_cast<std::size_t>(layer.number)];
 }
 
 std::int64_t Index::bytes() const {

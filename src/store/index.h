@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "store/layers.h"
 #include "store/parts.h"
 #include "store/stored_type.h"
 
@@ -31,10 +32,10 @@ struct Tensor {
   int layers_dim = -1;  // dim in which the layers of a stack stand; -1 for a single layer
   std::string spec;     // its layout when it was saved, as text
   std::vector<Piece> pieces;
-  // The types that its numbers had in their source, one per layer or one for all layers; empty if the type has not changed.
+  // The types that its numbers had in their source, by the number of the layer or one for all layers; empty if the type has not changed.
   std::vector<StoredType> from = {};
 
-  StoredType type_of(std::int64_t layer) const;  // the type that its numbers need, as far as known
+  StoredType type_of(const Layer& layer) const;  // the type that its numbers need, as far as known
 };
 
 // A safetensors file: a header, then pieces one after the other.

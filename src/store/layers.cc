@@ -55,23 +55,24 @@ Path path_of(const std::string& name) {
 LayerNames::LayerNames(std::map<std::string, Stack> tensors) : tensors_(std::move(tensors)) {
   for (const auto& [name, stack] : tensors_) {
     const Path path = path_of(name);
-    std::int64_t& cycle = cycles_.emplace(path.group, 1).first->second;
+    std::int64_t& cycle = layers_in_cycle_.emplace(path.group, 1).first->second;
     if (stack.dim < 0 || path.kind == Path::Turn::left) continue;
     cycle = std::max(cycle, std::max(path.turn, stack.within) + 1);
-    cycles_in_[path.group] = stack.layers;
+    cycles_[path.group] = stack.layers;
   }
   for (const auto& [name, stack] : tensors_) {
     const std::vector<std::string> names = alone(name);
     for (std::size_t n = 0; n < names.size(); ++n) {
       const auto i = static_cast<std::int64_t>(n);
-      layers_.emplace(names[n], stack.within > 0 ? Layer{name, stack.dim, i / stack.within, i % stack.within} : Layer{name, stack.dim, i});
+      const bool is_nested = stack.within > 0;
+      layers_.emplace(names[n], Layer{name, stack.dim, is_nested ? i / stack.within : i, is_nested ? i % stack.within : -1, i});
     }
   }
 }
 
 std::int64_t LayerNames::layers_in_cycles(const std::string& group) const {
-  const auto cycles = cycles_in_.find(group);
-  return cycles == cycles_in_.end() ? 0 : cycles->second * cycles_.at(group);
+  const auto cycles = cycles_.find(group);
+  return cycles == cycles_.end() ? 0 : cycles->second * layers_in_cycle_.at(group);
 }
 
 // The name of one of the layers after the last whole cycle of "layers"; those are in "layers_remainder".
@@ -91,7 +92,7 @@ std::vector<std::string> LayerNames::alone(const std::string& tensor) const {
   for (std::int64_t i = 0; path.kind == Path::Turn::left && i < found->second.layers; ++i)
     names.push_back(fmt::format("{}_{}{}", path.group, layers_in_cycles(path.group) + i, path.rest));
   if (path.kind == Path::Turn::left) return names;
-  const std::int64_t cycle = cycles_.at(path.group), turns = std::max<std::int64_t>(found->second.within, 1);
+  const std::int64_t cycle = layers_in_cycle_.at(path.group), turns = std::max<std::int64_t>(found->second.within, 1);
   const std::int64_t first = path.kind == Path::Turn::last ? cycle - 1 : std::max<std::int64_t>(path.turn, 0);
   for (std::int64_t i = 0; i < found->second.layers; ++i) {
     for (std::int64_t turn = first; turn < first + turns; ++turn)

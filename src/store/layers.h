@@ -20,6 +20,7 @@ struct Layer {
   int dim = -1;             // dim of the stack; -1 if the layer is not stacked
   std::int64_t index = 0;
   std::int64_t within = -1;  // index in an inner stack; -1 if there is none
+  std::int64_t number = 0;   // among all layers of the tensor, those of inner stacks too
 };
 
 class LayerNames {
@@ -28,6 +29,8 @@ class LayerNames {
     int dim = -1;  // -1: not a stack
     std::int64_t layers = 1;
     std::int64_t within = 0;  // layers in an inner stack; 0: there is none
+
+    std::int64_t all_layers() const { return layers * (within > 0 ? within : 1); }
   };
   explicit LayerNames(std::map<std::string, Stack> tensors);
 
@@ -41,8 +44,8 @@ class LayerNames {
   std::optional<std::string> name_of_rest(const std::string& group, std::int64_t turn, const std::string& rest) const;
 
   std::map<std::string, Stack> tensors_;
-  std::map<std::string, std::int64_t> cycles_;     // layers in a cycle, by group such as "decoder/layers"
-  std::map<std::string, std::int64_t> cycles_in_;  // number of cycles
+  std::map<std::string, std::int64_t> layers_in_cycle_;  // by group such as "decoder/layers"
+  std::map<std::string, std::int64_t> cycles_;           // number of cycles, by group
   std::map<std::string, Layer> layers_;
 };
 

@@ -8,14 +8,15 @@
 
 namespace moesh::store {
 
+LayerNames::Stack stack_of(const ModelTensor& tensor) {
+  if (tensor.layers_dim < 0) return {};
+  const auto layers = tensor.shape.begin() + tensor.layers_dim;
+  return {tensor.layers_dim, *layers, has_stack_within(tensor.name) ? *(layers + 1) : 0};
+}
+
 LayerNames layer_names(const std::vector<ModelTensor>& tensors) {
   std::map<std::string, LayerNames::Stack> all;
-  for (const ModelTensor& tensor : tensors) {
-    const std::int64_t layers = tensor.layers_dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(tensor.layers_dim)];
-    const bool is_nested = tensor.layers_dim >= 0 && has_stack_within(tensor.name);
-    const std::int64_t within = is_nested ? tensor.shape[static_cast<std::size_t>(tensor.layers_dim) + 1] : 0;
-    all.emplace(tensor.name, LayerNames::Stack{tensor.layers_dim, layers, within});
-  }
+  for (const ModelTensor& tensor : tensors) all.emplace(tensor.name, stack_of(tensor));
   return LayerNames(std::move(all));
 }
 

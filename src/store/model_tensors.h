@@ -16,6 +16,8 @@ struct ModelTensor {
   int layers_dim = -1;  // dim in which the layers of a stack stand
 };
 
+// The layers that a tensor holds; its shape has the dims that its name and layers_dim speak of.
+LayerNames::Stack stack_of(const ModelTensor& tensor);
 LayerNames layer_names(const std::vector<ModelTensor>& tensors);
 // The shape of each layer, by the name of the single layer.
 std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensors);

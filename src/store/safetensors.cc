@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fcntl.h>
 #include <limits>
 #include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -16,7 +14,9 @@
 #include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "base/text.h"
+#include "base/whole_file.h"
 #include "store/small_floats.h"
 
 namespace moesh::store {
@@ -203,19 +203,30 @@ std::string SafetensorsHeader::text(std::int64_t alignment) {
   return text;
 }
 
+namespace {
+
+// The bytes of a file; null if it has none, as the system maps no empty files.
+std::shared_ptr<const void> mapped(int file, std::size_t size, const std::string& path) {
+  if (size == 0) return nullptr;
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  if (data == MAP_FAILED) {
+    fail(fmt::format("its {} bytes cannot be mapped: {}", with_commas(static_cast<std::int64_t>(size)), system_reason()), path,
+         "raise the limit of address space (ulimit -v), or take a disk whose files can be mapped");
+  }
+  return {data, [size](const void* p) { ::munmap(const_cast<void*>(p), size); }};
+}
+
+}  // namespace
+
 TensorFile read_safetensors(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait on a pipe
-  if (file < 0) refuse("the file cannot be opened", path, "check the path");
+  const Descriptor file = open_to_read(path, "the safetensors file", "name a safetensors file that you may read");
   struct stat status {};
-  const bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  const auto size = static_cast<std::size_t>(regular ? status.st_size : 0);
-  void* data = size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-  close(file);
-  if (data == MAP_FAILED) refuse("not a regular file with something in it", path, "name a safetensors file");
+  ::fstat(file.number(), &status);
+  const auto size = static_cast<std::size_t>(status.st_size);
   TensorFile result;
   result.path = path;
-  result.mapping = std::shared_ptr<const void>(data, [size](const void* p) { munmap(const_cast<void*>(p), size); });
-  result.tensors = parse_safetensors(static_cast<const std::byte*>(data), size, path);
+  result.mapping = mapped(file.number(), size, path);
+  result.tensors = parse_safetensors(static_cast<const std::byte*>(result.mapping.get()), size, path);
   return result;
 }
 

@@ -19,7 +19,6 @@
 #include "store/checkpoint.h"
 #include "store/disk.h"
 #include "store/folder.h"
-#include "store/hugging_face_writer.h"
 #include "store/saving.h"
 #include "train/hugging_face.h"
 #include "train/restore.h"
@@ -92,9 +91,7 @@ Part room_for(const Room& room, const Block& block, DType dtype) {
 std::vector<std::string> request_of(const store::Settings& saved) {
   std::vector<std::string> request{"override_model_config=true"};
   for (const config::Topic& topic : config::topics()) {
-    constexpr std::string_view kOfModels[] = {"Model shape",      "Attention", "Multi-head latent attention",
-                                              "Rotary positions", "Experts",   "Routing"};
-    if (std::find(std::begin(kOfModels), std::end(kOfModels), topic.title) == std::end(kOfModels)) continue;
+    if (!topic.is_of_models) continue;
     for (const auto& [key, value] : saved) {
       const bool is_here =
           std::any_of(topic.keys.begin(), topic.keys.end(), [&, &name = key](const config::Key& one) { return one.name == name; });
@@ -150,7 +147,7 @@ class Outgoing {
  private:
   store::StoredType type_of(const store::HuggingFaceTensor& tensor) const {
     const store::Layer& layer = *layers_.find(tensor.places.front().ours);
-    return checkpoint_.index().tensors.at(layer.tensor).type_of(layer.index);
+    return checkpoint_.index().tensors.at(layer.tensor).type_of(layer);
   }
 
   store::Checkpoint& checkpoint_;
@@ -208,14 +205,19 @@ std::vector<store::StoredType> told_types(std::vector<store::StoredType> types, 
   return types;
 }
 
-// Copies tokenizers and other files that hold no weights; config.json is written separately.
-void copy_what_is_no_weight(const std::string& from, const std::string& to) {
+// Whether a file beside a model's weights belongs to the model whatever the form of its weights: the tokenizer, the template of chats,
+// settings, code, and texts such as LICENSE. There are more formats of weights than can be listed.
+bool goes_along(const std::string& name) {
+  constexpr std::string_view kEndings[] = {".json", ".jinja", ".md", ".model", ".py", ".tiktoken", ".txt"};
+  if (name == "config.json" || name.ends_with(".index.json")) return false;  // written with the weights
+  const auto is_at_end = [&](std::string_view ending) { return name.ends_with(ending); };
+  return name.find('.') == std::string::npos || std::any_of(std::begin(kEndings), std::end(kEndings), is_at_end);
+}
+
+void copy_what_goes_along(const std::string& from, const std::string& to) {
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
-    const bool is_weight =
-        name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") || name.ends_with(".bin");
-    if (entry.is_regular_file() && !is_weight && name != "config.json")
-      fs::copy_file(entry.path(), fs::path(to) / name);
+    if (entry.is_regular_file() && goes_along(name)) fs::copy_file(entry.path(), fs::path(to) / name);
   }
 }
 
@@ -287,7 +289,7 @@ Converted rewrite_hugging_face(const Conversion& conversion) {
   replace_file(folder.part() + "/config.json",
                config_with_type(config::hugging_face_config(conversion.from), written.front().type),
                "choose another folder");
-  copy_what_is_no_weight(from, folder.part());
+  copy_what_goes_along(from, folder.part());
   folder.keep();
   Converted made = sum_of(written);
   made.left_out = weights.left_out();

@@ -9,13 +9,14 @@
 #include "config/settings.h"
 #include "graph/graph.h"
 #include "store/hugging_face_weights.h"
+#include "store/hugging_face_writer.h"
 
 namespace moesh::train {
 
 struct Conversion {
   std::string from, to;
   std::optional<DType> dtype;  // type to write; none: as stored, but float16 numbers are float32 in a checkpoint
-  std::int64_t most_of_shard = std::int64_t{5} << 30;
+  std::int64_t most_of_shard = store::kMostOfShard;
 };
 
 struct Converted {

@@ -69,6 +69,7 @@ void MetricsFile::write(const StepMetrics& m, const StepTime& time, std::int64_t
   json.key("loss").value(m.loss).key("lm_loss").value(m.lm_loss).key("moe_lb_loss").value(m.balance_loss);
   json.key("total_weights").value(m.total_weights).key("raw_grad_norm").value(m.raw_grad_norm);
   json.key("grad_norm").value(m.grad_norm).key("param_norm").value(m.param_norm);
+  if (m.is_left_out) json.key("update_left_out").value(true);
   if (time.for_disk > 0) json.key("checkpoint_seconds").value(time.for_disk);
   if (lines_left_out > 0) json.key("lines_left_out").value(lines_left_out);
   if (m.load.experts > 0) write_load(json, m.load);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <sys/stat.h>
 
 #include <fmt/core.h>
@@ -12,11 +10,12 @@
 #include "base/error.h"
 #include "base/json_reader.h"
 #include "base/text.h"
+#include "base/whole_file.h"
 
 namespace moesh::train {
 namespace {
 
-constexpr std::streamoff kMostJson = 64 << 20;
+constexpr std::int64_t kMostJson = 64 << 20;
 
 bool is_file(const std::string& path) {
   struct stat status {};
@@ -24,13 +23,7 @@ bool is_file(const std::string& path) {
 }
 
 Json read_json(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!is_file(path) || !file) refuse("no such file", path, "name the folder of a recorded run, or a layout's .json");
-  if (file.tellg() > kMostJson) refuse("too large for the description of a run", path);
-  file.seekg(0);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse_json(text.view(), path);
+  return parse_json(read_file(path, "the description of a run", kMostJson, "name the folder of a recorded run, or a layout's .json"), path);
 }
 
 // A JSON value as the command line spells it.

@@ -84,11 +84,21 @@ void begin_again(RunRecord& run, const Json& about) {
     run.settings.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
 }
 
-// Adds an entry, and drops those of the same step or later ones, which were done again.
+// Drops what was recorded of a step and later ones, which are done again.
+template <typename Recorded>
+void drop_from(std::vector<Recorded>& all, std::int64_t step) {
+  while (!all.empty() && all.back().step >= step) all.pop_back();
+}
+
 template <typename Recorded>
 void take(std::vector<Recorded>& all, Recorded one) {
-  while (!all.empty() && all.back().step >= one.step) all.pop_back();
+  drop_from(all, one.step);
   all.push_back(std::move(one));
+}
+
+void take_step(RunRecord& run, RecordedStep step) {
+  drop_from(run.evals, step.step);
+  take(run.steps, std::move(step));
 }
 
 // Returns false for a line that is not one of ours.
@@ -99,7 +109,7 @@ bool add_line(RunRecord& run, const FileLines::Line& read) {
   else if (line.contains("run"))
     begin_again(run, line["run"]);
   else if (line.contains("step"))
-    take(run.steps, step_of(line, read.begin));
+    take_step(run, step_of(line, read.begin));
   else if (line.contains("eval_step"))
     take(run.evals, RecordedEval{member<std::int64_t>(line, "eval_step", ""), number(line, "eval/avg_loss")});
   else
@@ -170,15 +180,16 @@ std::optional<double> recorded_evaluation(const std::string& path, std::int64_t 
   constexpr std::string_view kStep = R"({"step": )", kEvaluation = R"({"eval_step": )";
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return std::nullopt;
-  std::optional<double> loss;
+  RunRecord run;
   FileLines lines(path, kWhat, kNameARun);
   for (FileLines::Line line; lines.next(line);) {
-    if (line.text.starts_with(kStep) && std::strtoll(line.text.c_str() + kStep.size(), nullptr, 10) <= step) loss.reset();
-    if (!line.has_end || !line.text.starts_with(kEvaluation)) continue;
-    RunRecord of_line;
-    if (is_added(of_line, line) && of_line.evals.back().step == step) loss = of_line.evals.back().loss;
+    if (!line.has_end) continue;
+    // The line of a step may be long, and only its number is needed.
+    if (line.text.starts_with(kStep)) drop_from(run.evals, std::strtoll(line.text.c_str() + kStep.size(), nullptr, 10));
+    if (line.text.starts_with(kEvaluation)) is_added(run, line);
   }
-  return loss;
+  const auto found = std::find_if(run.evals.begin(), run.evals.end(), [&](const RecordedEval& eval) { return eval.step == step; });
+  return found == run.evals.end() ? std::nullopt : std::optional(found->loss);
 }
 
 ExpertHistory expert_history(const RunRecord& run, std::size_t most_layers, std::size_t most_stretches) {

@@ -44,7 +44,7 @@ struct RunRecord {
   std::int64_t starts = 0;   // number of starts
   store::Settings settings;  // of the last start, as they were given
   std::vector<RecordedStep> steps;  // a step that a later start did again is there once, as last done
-  std::vector<RecordedEval> evals;
+  std::vector<RecordedEval> evals;  // without those after a step that a later start did again
   std::optional<RunEnd> end;  // of the last start; none until it ends
   bool goes_on = false;       // a process is still writing to the file
 

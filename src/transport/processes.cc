@@ -28,11 +28,17 @@ int number_in(std::initializer_list<const char*> variables, int otherwise) {
 // MPI lies in a library of its own, which is loaded only for runs of several processes.
 Join load_module() {
   const std::filesystem::path place = module_place(kMpiModule);
-  if (void* module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL))
-    return reinterpret_cast<Join>(::dlsym(module, "moesh_join_processes"));
-  const char* why = std::filesystem::exists(place) ? ::dlerror() : "it was built without MPI";
-  refuse(fmt::format("this moesh cannot join other processes: {}", why), "several processes",
-         "install libopenmpi-dev and openmpi-bin, and build again: rm -r build/release");
+  if (!std::filesystem::exists(place)) {
+    refuse("this moesh cannot join other processes: it was built without MPI", "several processes",
+           "install libopenmpi-dev and openmpi-bin, and build again: rm -r build/release");
+  }
+  void* module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* join = module == nullptr ? nullptr : ::dlsym(module, "moesh_join_processes");
+  if (join == nullptr) {
+    fail(fmt::format("the library that joins other processes cannot be used: {}", ::dlerror()), "several processes",
+         "install the library that is missing, or build moesh again on this machine");
+  }
+  return reinterpret_cast<Join>(join);
 }
 
 }  // namespace

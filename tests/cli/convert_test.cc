@@ -37,6 +37,29 @@ TEST(Convert, TouchesNothingThatIsThere) {
   EXPECT_EQ(std::distance(fs::directory_iterator("."), {}), 4) << "nothing else is left";
 }
 
+// Weights may lie beside the ones that are read in any number of other formats, each as large as they are.
+TEST(Convert, TakesAlongWhatHoldsNoWeights) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  fs::copy(kConverted, "from");
+  const std::vector<std::string> along{"tokenizer.json",      "tokenizer_config.json",  "tokenizer.model", "vocab.txt", "README.md",
+                                       "chat_template.jinja", "generation_config.json", "modeling_own.py", "LICENSE",   "cl100k.tiktoken"};
+  const std::vector<std::string> weights{"consolidated.00.pth", "model.gguf",
+                                         "pytorch_model.bin",   "pytorch_model.bin.index.json",
+                                         "model.onnx",          "model.onnx_data",
+                                         "tf_model.h5",         "flax_model.msgpack",
+                                         "rust_model.ot",       "model-00001-of-00002.safetensors",
+                                         "adapter.safetensors", "optimizer.pt",
+                                         "weights.npz",         "model.ckpt",
+                                         "archive.zip"};
+  for (const std::vector<std::string>* names : {&along, &weights}) {
+    for (const std::string& name : *names) std::ofstream("from/" + name) << "{}";
+  }
+  EXPECT_EQ(outcome("convert from there --to hugging-face").err, "");
+  for (const std::string& name : along) EXPECT_TRUE(fs::exists("there/" + name)) << name;
+  for (const std::string& name : weights) EXPECT_FALSE(fs::exists("there/" + name)) << name;
+}
+
 TEST(Convert, TakesAFolderWithASlashAtItsEnd) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());

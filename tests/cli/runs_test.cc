@@ -78,6 +78,25 @@ TEST_F(Runs, ThatWereKilledOrDamagedAreReadAsFarAsTheyGo) {
   EXPECT_THAT(listed.err, HasSubstr("metrics.jsonl: 4 lines cannot be read and are left out"));
 }
 
+// A run that was started again from an earlier step abandons the later ones, and what was measured of them.
+TEST_F(Runs, ForgetWhatWasRecordedOfAbandonedSteps) {
+  const auto step = [](int number) { return fmt::format("{{\"step\": {}, \"loss\": 5, \"seconds\": 1}}\n", number); };
+  const auto evaluation = [](int number, double loss) {
+    return fmt::format("{{\"eval_step\": {}, \"eval/avg_loss\": {}}}\n", number, loss);
+  };
+  const std::string first = kBegin + ("\n" + step(9)) + evaluation(9, 4) + step(49) + evaluation(49, 1.1) + kBegin + "\n";
+  write("metrics.jsonl", first);
+  EXPECT_EQ(train::read_run(".").evals.size(), 2u) << "nothing is abandoned yet";
+  write("metrics.jsonl", first + step(10) + step(11));
+  const train::RunRecord run = train::read_run(".");
+  ASSERT_EQ(run.steps.size(), 3u);
+  ASSERT_EQ(run.evals.size(), 1u);
+  EXPECT_EQ(run.evals[0].step, 9);
+  EXPECT_EQ(nlohmann::json::parse(outcome("runs . --json").out)[0]["eval_loss"], 4);
+  for (const train::RecordedEval& eval : run.evals) EXPECT_EQ(train::recorded_evaluation("metrics.jsonl", eval.step), eval.loss);
+  EXPECT_FALSE(train::recorded_evaluation("metrics.jsonl", 49));
+}
+
 TEST_F(Runs, OfStepsThatNoIntegerHoldsLeaveThemOut) {
   write("metrics.jsonl", std::string(kBegin) + "\n{\"step\": 1e300, \"loss\": 5}\n{\"step\": 18446744073709551615, \"loss\": 5}\n{\"eval_step\": 1e300}\n"
                              "{\"run\": {\"ended\": \"x\", \"memory\": 1e300}}\n{\"step\": 3, \"loss\": 5}\n");

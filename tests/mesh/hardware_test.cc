@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -226,20 +227,6 @@ TEST(FindTopology, TakesAnyNumberOfCpuDevices) {
   }
 }
 
-TEST(FindTopology, CountsWhatALinkConnects) {
-  const Topology pod = find_topology("tpu7x-128", 2);
-  ASSERT_EQ(pod.chip.links.size(), 3u);
-  EXPECT_EQ(domain_devices(pod, pod.chip.links[0]), 2);
-  EXPECT_EQ(domain_devices(pod, pod.chip.links[1]), 128);
-  EXPECT_EQ(domain_devices(pod, pod.chip.links[2]), 256);
-  const Topology nodes = find_topology("h100-32", 1);
-  EXPECT_EQ(domain_devices(nodes, nodes.chip.links[0]), 8);
-  EXPECT_EQ(domain_devices(nodes, nodes.chip.links[1]), 32);
-  const Topology part = find_topology("h100-2", 4);
-  EXPECT_EQ(domain_devices(part, part.chip.links[0]), 2);
-  EXPECT_EQ(domain_devices(part, part.chip.links[1]), 8);
-}
-
 TEST(FindTopology, ReadsAFileOfTheUsers) {
   const TemporaryFile file(kValid);
   const Topology found = find_topology(file.path() + ":16", 2);
@@ -253,6 +240,33 @@ TEST(FindTopology, ReadsAFileOfTheUsers) {
   EXPECT_EQ(name_refusal(file.path() + ":9"), "compile_topology: hardware '" + file.path() +
                                                   "' has no size '9': 4, 16 was expected\n  fix: use " + file.path() +
                                                   ":4 or " + file.path() + ":16");
+}
+
+// Every size up to some is tried, of several nodes: the sizes that are offered are the nearest ones.
+TEST(FindTopology, OffersTheSizesOfNodesThatAreNearest) {
+  for (const auto& [node, most] : {std::pair{8, 64}, {1, 3}, {5, 23}, {7, 7}}) {
+    const TemporaryFile file(with_line("sizes", fmt::format("sizes: {{node: {}, most: {}}}", node, most)));
+    const auto is_size = [&](int size) { return size >= 1 && size <= most && (size <= node || size % node == 0); };
+    for (int size = 1; size < 2 * most; ++size) {
+      if (is_size(size)) continue;
+      int below = size, above = size;
+      while (!is_size(below)) --below;
+      while (above <= most && !is_size(above)) ++above;
+      std::string offered = fmt::format("\n  fix: use {}:{}", file.path(), below);
+      if (above <= most) offered += fmt::format(" or {}:{}", file.path(), above);
+      const std::string refused = name_refusal(fmt::format("{}:{}", file.path(), size));
+      EXPECT_TRUE(refused.ends_with(offered)) << refused << "\n" << offered;
+    }
+  }
+}
+
+TEST(FindTopology, TakesNoMemoryForTheDevicesOfANode) {
+  const TemporaryFile file(with_line("sizes", "sizes: {node: 4000000000, most: 4000000000}"));
+  EXPECT_EQ(name_refusal(file.path() + ":4000000001"),
+            "compile_topology: hardware '" + file.path() +
+                "' has no size '4000000001': 1 to 4000000000, or a multiple of 4000000000 up to 4000000000 "
+                "was expected\n  fix: use " +
+                file.path() + ":4000000000");
 }
 
 TEST(FindTopology, NeedsNoSizeForAFileWithOneGrid) {

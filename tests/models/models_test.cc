@@ -201,7 +201,7 @@ TEST(Models, RefuseActivationsThatAreNone) {
             "the command line: mlp_activations has 1 functions, 2 were expected (of the gate and of the other half)\n"
             "  fix: mlp_activations=[silu, linear]");
   EXPECT_EQ(message_of([] { session("mlp_activations=[sillu,linear]"); }),
-            "the command line: mlp_activations holds 'sillu', one of silu, sigmoid, gelu, relu, linear was expected");
+            "the command line: mlp_activations holds 'sillu', one of silu, swish, sigmoid, gelu, relu, linear was expected");
 }
 
 TEST(Models, RefuseMorePlacesThanATableHas) {

@@ -347,6 +347,8 @@ TEST(CheckpointIndex, IsHeldToItsRules) {
   EXPECT_EQ(refusal(spec, spec + ", \"from\": [\"float16\", \"float32\", \"bfloat16\"]"), "no error");
   EXPECT_THAT(refusal(spec, spec + ", \"from\": [\"int32\"]"), HasSubstr("w: from an unknown type, int32"));
   EXPECT_THAT(refusal(spec, spec + ", \"from\": [\"float16\", \"float16\"]"), HasSubstr("w: from 2 types, for 3 layers"));
+  EXPECT_THAT(refusal("\"w\"", "\"decoder/scanned_blocks/local_layers/w\""), HasSubstr("layers in a dim that it has not"))
+      << "each layer of this stack is a stack too, in the dim after that of the layers";
   EXPECT_THAT(refusal("\"shape\": [2, 3], \"layers", "\"shape\": [2, 4], \"layers"), HasSubstr("6 of its 8 elements are there"));
   EXPECT_THAT(refusal("\"shape\": [2, 3], \"layers", "\"shape\": [9223372036854775807, 3], \"layers"), HasSubstr("'shape' is"));
   EXPECT_THAT(refusal("\"file\": 0", "\"file\": 1"), HasSubstr("a piece that lies outside of it, or of its file"));

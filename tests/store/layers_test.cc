@@ -51,6 +51,23 @@ TEST(LayerNames, CountInStacksWithinStacks) {
   const Layer& layer = *names.find("decoder/layers_3/x");
   EXPECT_EQ(layer.index, 1);
   EXPECT_EQ(layer.within, 0);
+  EXPECT_EQ(layer.number, 2);
+}
+
+// Whatever is kept for each layer of a tensor is found again by the layer's number.
+TEST(LayerNames, NumberTheLayersOfATensorInTheirOrder) {
+  const LayerNames::Stack nested{1, 3, 2}, plain{0, 4}, none{};
+  EXPECT_EQ(nested.all_layers(), 6);
+  EXPECT_EQ(plain.all_layers(), 4);
+  EXPECT_EQ(none.all_layers(), 1);
+  const std::map<std::string, LayerNames::Stack> tensors{
+      {"decoder/scanned_blocks/local_layers/x", nested}, {"decoder/layers/y", plain}, {"decoder/norm", none}};
+  const LayerNames names(tensors);
+  for (const auto& [tensor, stack] : tensors) {
+    const std::vector<std::string> alone = names.alone(tensor);
+    ASSERT_EQ(static_cast<std::int64_t>(alone.size()), stack.all_layers()) << tensor;
+    for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(names.find(alone[i])->number, static_cast<std::int64_t>(i)) << alone[i];
+  }
 }
 
 TEST(LayerParts, AreFoundInStacksWithinStacks) {

@@ -2,10 +2,14 @@
 #include <cstring>
 #include <filesystem>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/descriptor.h"
 #include "store/safetensors.h"
 #include "tests/store/safetensors_support.h"
 #include "tests/support.h"
@@ -139,13 +143,34 @@ TEST(SafetensorsFile, IsRefusedWhenItIsNone) {
   const test::TemporaryFolder folder;
   const auto refusal_of = [](const std::string& path) { return message_of([&] { read_safetensors(path); }); };
   const std::string absent = folder.path() + "/none";
-  EXPECT_EQ(refusal_of(absent), absent + ": the file cannot be opened\n  fix: check the path");
+  const std::string fix = "\n  fix: name a safetensors file that you may read", why = ": the safetensors file cannot be read: ";
+  EXPECT_EQ(refusal_of(absent), absent + why + "No such file or directory" + fix);
   const std::string empty = folder.write("empty", "");
+  EXPECT_EQ(refusal_of(empty), empty + ": 0 bytes, too few for a safetensors header");
   const std::string pipe = folder.path() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  for (const std::string& path : {folder.path(), empty, pipe, std::string("/dev/zero")}) {
-    EXPECT_EQ(refusal_of(path), path + ": not a regular file with something in it\n  fix: name a safetensors file");
+  for (const std::string& path : {folder.path(), pipe, std::string("/dev/zero")})
+    EXPECT_EQ(refusal_of(path), path + why + "it is no file" + fix);
+}
+
+// What the system says of the file is passed on, with what helps against that.
+TEST(SafetensorsFile, SaysWhyTheSystemDoesNotGiveIt) {
+  const test::TemporaryFolder folder;
+  const std::string closed = folder.write("closed", "x");
+  ::chmod(closed.c_str(), 0);
+  {
+    const test::AnotherUser other;
+    EXPECT_THAT(message_of([&] { read_safetensors(closed); }),
+                ::testing::HasSubstr("the safetensors file cannot be read: Permission denied"));
   }
+  // A file in memory that takes none: larger than any address space.
+  const Descriptor huge(::memfd_create("huge", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(huge.number(), std::int64_t{1} << 50), 0);
+  const std::string path = fmt::format("/proc/self/fd/{}", huge.number());
+  EXPECT_EQ(message_of([&] { read_safetensors(path); }),
+            path +
+                ": its 1,125,899,906,842,624 bytes cannot be mapped: Cannot allocate memory\n"
+                "  fix: raise the limit of address space (ulimit -v), or take a disk whose files can be mapped");
 }
 
 }  // namespace

@@ -202,6 +202,8 @@ TEST(Evaluation, IsForgottenWhenItsStepIsDoneAgain) {
   EXPECT_FALSE(recorded(evaluation + "{\"step\": 4, \"loss\": 1}\n"));
   EXPECT_FALSE(recorded(evaluation + "{\"step\": 3, \"loss\": 1}\n"));
   EXPECT_FALSE(recorded("{\"eval_step\": 2, \"eval/avg_loss\": 2.5}\n"));
+  EXPECT_EQ(recorded("{\"eval_step\": 2, \"eval/avg_loss\": 1}\n" + evaluation + "{\"eval_step\": 6, \"eval/avg_loss\": 3}\n"), 2.5);
+  EXPECT_EQ(recorded(evaluation + "{\"step\": 4, \"loss\": 1}\n{\"eval_step\": 4, \"eval/avg_loss\": 3}\n"), 3);
   EXPECT_FALSE(recorded("{\"eval_step\": 4, \"eval/avg_lo"));
   EXPECT_FALSE(recorded_evaluation("/dev/null", 4));
 }

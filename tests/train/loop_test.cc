@@ -270,6 +270,7 @@ TEST(Train, LeavesOutUpdatesThatAreNotFinite) {
   bool any = false;
   for (std::size_t i = 1; i + 1 < metrics.size(); ++i) {
     const bool finite = metrics[i]["loss"].is_number() && metrics[i]["raw_grad_norm"].is_number();
+    EXPECT_EQ(metrics[i].value("update_left_out", false), !finite) << i;
     if (finite) continue;
     any = true;
     EXPECT_EQ(metrics[i]["loss"], metrics[i + 1]["loss"]) << "the same batch and the same parameters";

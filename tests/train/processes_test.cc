@@ -248,6 +248,23 @@ TEST_F(Together, ProcessesNeedMpi) {
   EXPECT_THAT(test::read_text(folder.path() + "/err"), HasSubstr("this moesh cannot join other processes: it was built without MPI"));
 }
 
+// A library that is there but cannot be used says why, and that it is there.
+TEST_F(Together, ProcessesNeedALibraryThatCanBeUsed) {
+  const TemporaryFolder folder;
+  const std::string module = folder.path() + "/libmoesh_mpi.so";
+  const std::filesystem::path built = std::filesystem::path(test::binary()).parent_path();
+  std::filesystem::copy(test::binary(), folder.path() + "/alone");
+  const auto refused = [&] {
+    EXPECT_EQ(test::shell("OMPI_COMM_WORLD_SIZE=2 " + folder.path() + "/alone train steps=1 2>" + folder.path() + "/err"), 1);
+    return test::read_text(folder.path() + "/err");
+  };
+  std::filesystem::copy(built / "libmoesh_http.so", module);
+  EXPECT_THAT(refused(), AllOf(HasSubstr("several processes: the library that joins other processes cannot be used: " + module),
+                               HasSubstr("undefined symbol: moesh_join_processes")));
+  std::filesystem::resize_file(module, 1);
+  EXPECT_THAT(refused(), AllOf(HasSubstr("file too short"), Not(HasSubstr("built without MPI"))));
+}
+
 TEST(Processes, AreStartedByMpirun) {
   const TemporaryFolder folder;
   EXPECT_EQ(test::shell(fmt::format("PATH=/nowhere {} train --processes 2 2>{}/err", test::binary(), folder.path())), 2);

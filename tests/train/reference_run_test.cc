@@ -70,13 +70,14 @@ TEST(ReferenceRun, IsRefusedWithoutWhatDescribesIt) {
 
 TEST(ReferenceRun, IsRefusedWhenAFileIsMissingOrNotJson) {
   const test::TemporaryFolder folder;
-  EXPECT_THAT(message_of([&] { read_reference_run(folder.path()); }), HasSubstr("/config.json: no such file"));
+  EXPECT_THAT(message_of([&] { read_reference_run(folder.path()); }),
+              HasSubstr("/config.json: the description of a run cannot be read: No such file or directory"));
   folder.write("config.json", "{");
   EXPECT_THAT(message_of([&] { read_reference_run(folder.path()); }), HasSubstr("/config.json: not readable as JSON"));
   const RunCopy copy("mixtral-sparse");
   std::filesystem::remove(copy.path() + "/params.safetensors");
   EXPECT_THAT(message_of([&] { read_reference_run(copy.path()); }),
-              HasSubstr("/mixtral/params.safetensors: the file cannot be opened"));
+              HasSubstr("/mixtral/params.safetensors: the safetensors file cannot be read: No such file or directory"));
 }
 
 // The file is sparse, so it takes no disk space.
@@ -84,7 +85,7 @@ TEST(ReferenceRun, IsRefusedWhenItsDescriptionIsHuge) {
   const test::TemporaryFolder folder;
   std::filesystem::resize_file(folder.write("config.json", "{}"), (64u << 20) + 1);
   EXPECT_THAT(message_of([&] { read_reference_run(folder.path()); }),
-              HasSubstr("too large for the description of a run"));
+              HasSubstr("the description of a run has 67,108,865 bytes, at most 67,108,864 are read"));
 }
 
 TEST(ReferenceRun, OfThisRepositorySaysWhichTensorsItKept) {

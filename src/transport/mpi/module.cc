@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
-#include <map>
+#include <string_view>
 #include <thread>
 
 #include <fmt/core.h>
@@ -31,21 +31,32 @@ struct Header {
 static_assert(sizeof(Header) <= kUnit);
 
 struct Outgoing {
-  std::vector<std::byte> message;
+  int to = 0;
+  std::vector<std::byte> message = {};
   MPI_Request request = MPI_REQUEST_NULL;
 };
+
+// Calls return their errors, so that the run can say what went wrong.
+void check(int code, const char* what) {
+  if (code == MPI_SUCCESS) return;
+  char words[MPI_MAX_ERROR_STRING];
+  int size = 0;
+  if (MPI_Error_string(code, words, &size) != MPI_SUCCESS) size = 0;
+  fail(fmt::format("{} fails: {}", what, std::string_view(words, static_cast<std::size_t>(size))), "the processes of the run",
+       "look after their machines and the network between them; the newest checkpoint is whole");
+}
 
 class Mpi final : public Processes, public Endpoint {
  public:
   explicit Mpi(double timeout) : timeout_(timeout) {
     int provided = 0;
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-    MPI_Comm_dup(MPI_COMM_WORLD, &world_);
-    MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(world_, &self_);
-    MPI_Comm_size(world_, &count_);
-    MPI_Type_contiguous(static_cast<int>(kUnit), MPI_BYTE, &unit_);
-    MPI_Type_commit(&unit_);
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");  // with its handler of errors
+    check(MPI_Comm_rank(world_, &self_), "MPI_Comm_rank");
+    check(MPI_Comm_size(world_, &count_), "MPI_Comm_size");
+    check(MPI_Type_contiguous(static_cast<int>(kUnit), MPI_BYTE, &unit_), "MPI_Type_contiguous");
+    check(MPI_Type_commit(&unit_), "MPI_Type_commit");
     outgoing_.resize(static_cast<std::size_t>(count_));
     incoming_.resize(static_cast<std::size_t>(count_));
   }
@@ -60,7 +71,7 @@ class Mpi final : public Processes, public Endpoint {
       all.push_back(std::move(all.front()));
       all.pop_front();
     } else {
-      all.emplace_back();
+      all.push_back({to});
     }
     std::vector<std::byte>& message = all.back().message;
     message.resize(static_cast<std::size_t>(units(bytes) * kUnit));
@@ -72,7 +83,7 @@ class Mpi final : public Processes, public Endpoint {
   void send(int to) override {
     Outgoing& of = outgoing_[static_cast<std::size_t>(to)].back();
     const auto units = static_cast<int>(static_cast<std::int64_t>(of.message.size()) / kUnit);
-    MPI_Isend(of.message.data(), units, unit_, to, kData, world_, &of.request);
+    check(MPI_Isend(of.message.data(), units, unit_, to, kData, world_, &of.request), "MPI_Isend");
   }
 
   std::span<const std::byte> receive(int from) override {
@@ -106,6 +117,7 @@ class Mpi final : public Processes, public Endpoint {
     return all;
   }
 
+  // Errors do not matter here, where the run ends anyway.
   void end_all(int code, const std::string& what) override {
     const std::string words = fmt::format("{}:{}", code, what);
     std::vector<MPI_Request> requests(static_cast<std::size_t>(count_), MPI_REQUEST_NULL);
@@ -130,21 +142,25 @@ class Mpi final : public Processes, public Endpoint {
   void set_timeout(double seconds) override { timeout_ = seconds; }
 
   void leave() override {
-    for (int to = 0; to < count_; ++to) {
-      for (Outgoing& of : outgoing_[static_cast<std::size_t>(to)])
-        wait_until(to, [&] { return is_done(of.request); }, [] { return "at the end"; });
-    }
-    MPI_Type_free(&unit_);
-    MPI_Comm_free(&world_);
-    MPI_Finalize();
+    for (std::deque<Outgoing>& all : outgoing_) complete(all);
+    complete(said_);
+    check(MPI_Type_free(&unit_), "MPI_Type_free");
+    check(MPI_Comm_free(&world_), "MPI_Comm_free");
+    check(MPI_Finalize(), "MPI_Finalize");
   }
 
  private:
   static std::int64_t units(std::int64_t bytes) { return 1 + divide_up(bytes, kUnit); }
   static bool is_done(MPI_Request& request) {
     int is_so = 0;
-    MPI_Test(&request, &is_so, MPI_STATUS_IGNORE);
+    check(MPI_Test(&request, &is_so, MPI_STATUS_IGNORE), "MPI_Test");
     return is_so != 0;
+  }
+  void complete(std::deque<Outgoing>& all) {
+    for (Outgoing& of : all) {
+      const auto is_so = [&] { return is_done(of.request); };
+      wait_until(of.to, is_so, [] { return "at the end"; });
+    }
   }
   std::string words(const Place& place) const {
     return words_ ? words_(place) : fmt::format("run {}, instruction {}", place.run, place.instruction);
@@ -154,12 +170,12 @@ class Mpi final : public Processes, public Endpoint {
   void look_for_end() {
     int is_there = 0;
     MPI_Status status;
-    MPI_Iprobe(MPI_ANY_SOURCE, kEnd, world_, &is_there, &status);
+    check(MPI_Iprobe(MPI_ANY_SOURCE, kEnd, world_, &is_there, &status), "MPI_Iprobe");
     if (is_there == 0) return;
     int bytes = 0;
-    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
     std::string text(static_cast<std::size_t>(bytes), '\0');
-    MPI_Recv(text.data(), bytes, MPI_BYTE, status.MPI_SOURCE, kEnd, world_, MPI_STATUS_IGNORE);
+    check(MPI_Recv(text.data(), bytes, MPI_BYTE, status.MPI_SOURCE, kEnd, world_, MPI_STATUS_IGNORE), "MPI_Recv");
     const std::size_t colon = text.find(':');
     const auto code = parse_integer(text.substr(0, colon));
     throw EndedByOther(static_cast<int>(code.value_or(1)), text.substr(colon + 1));
@@ -193,26 +209,26 @@ class Mpi final : public Processes, public Endpoint {
     MPI_Status status;
     const auto is_there = [&] {
       int is_so = 0;
-      MPI_Improbe(from, tag, world_, &is_so, &handle, &status);
+      check(MPI_Improbe(from, tag, world_, &is_so, &handle, &status), "MPI_Improbe");
       return is_so != 0;
     };
     wait_until(from, is_there, waits);
     int units = 0;
-    MPI_Get_count(&status, unit_, &units);
+    check(MPI_Get_count(&status, unit_, &units), "MPI_Get_count");
     message.resize(static_cast<std::size_t>(units * kUnit));
     MPI_Request request;
-    MPI_Imrecv(message.data(), units, unit_, &handle, &request);
+    check(MPI_Imrecv(message.data(), units, unit_, &handle, &request), "MPI_Imrecv");
     wait_until(from, [&] { return is_done(request); }, waits);
   }
 
   void say(int to, const std::string& text) {
-    said_.emplace_back();
+    said_.push_back({to});
     Outgoing& of = said_.back();
     const auto bytes = static_cast<std::int64_t>(text.size());
     of.message.resize(static_cast<std::size_t>(units(bytes) * kUnit));
     std::memcpy(of.message.data(), &bytes, sizeof bytes);
     std::copy(text.begin(), text.end(), reinterpret_cast<char*>(of.message.data() + kUnit));
-    MPI_Isend(of.message.data(), static_cast<int>(units(bytes)), unit_, to, kWords, world_, &of.request);
+    check(MPI_Isend(of.message.data(), static_cast<int>(units(bytes)), unit_, to, kWords, world_, &of.request), "MPI_Isend");
     while (said_.size() > 1 && is_done(said_.front().request)) said_.pop_front();
   }
   template <typename Waits>
