@@ -1,11 +1,14 @@
 // The table of keys is complete: every default is a valid value of its key, and every row has a help text.
+#include <filesystem>
 #include <set>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/hugging_face.h"
 #include "config/settings.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::config {
@@ -95,6 +98,26 @@ TEST(Schema, NamesKindsAndStates) {
   EXPECT_EQ(name_of(Status::used), "used");
   EXPECT_EQ(name_of(Status::accepted), "accepted");
   EXPECT_EQ(name_of(Status::refused), "refused");
+}
+
+// A checkpoint is written as a Hugging Face folder from those of its settings that belong to topics of models, so that whatever a
+// config.json says must be among them.
+TEST(Schema, HasTheKeysOfAModelInTopicsOfModels) {
+  std::set<std::string> of_models;
+  for (const Topic& topic : topics()) {
+    for (const Key& key : topic.keys) {
+      if (topic.is_of_models) of_models.insert(std::string(key.name));
+    }
+  }
+  int models = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "tests/golden/hf")) {
+    if (!entry.is_directory()) continue;
+    ++models;
+    for (const HuggingFaceKey& key : hugging_face_keys(entry.path().string())) {
+      EXPECT_TRUE(of_models.contains(key.key)) << entry.path() << ": " << key.key;
+    }
+  }
+  EXPECT_GT(models, 15);
 }
 
 }  // namespace
