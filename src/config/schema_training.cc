@@ -37,7 +37,7 @@ constexpr Key kTraining[] = {
     {"skip_step_interval", integer, "128", "1..", accepted, kHelpSpikes},
     {"skip_step_scaling_factor", real, "6.0", "", accepted, kHelpSpikes},
     {"trainable_parameters_mask", texts, "[]", "", used,
-     "regular expressions: only parameters whose path holds one are trained, the others stay as they are; empty for all"},
+     "regular expressions: only parameters whose path holds one are trained; empty for all"},
 };
 
 constexpr Key kSchedule[] = {

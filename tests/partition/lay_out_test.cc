@@ -121,11 +121,13 @@ TEST(LayOut, KeepsOneMomentOfMatricesUnderMuonAndTwoOfAllElse) {
   }
 }
 
+// Only with expert parallelism: without it they enter whole.
 TEST(LayOut, RefusesARegionWhoseTokensDoNotDivide) {
-  EXPECT_THAT(
-      test::message_of([] { session("model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5"); }),
-      HasSubstr("decoder/layers/MoeBlock_0/inputs: dim 0 ('activation_batch', size 4) does not divide over fsdp=8 = 8 "
-                "shards"));
+  const std::string half = "model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5 ";
+  EXPECT_THAT(test::message_of([&] { session(half + "ici_fsdp_parallelism=4 ici_expert_parallelism=2"); }),
+              HasSubstr("decoder/layers/MoeBlock_0/inputs: dim 0 ('activation_batch', size 4) does not divide over "));
+  const sharding::LaidTensor inputs = tensor_at(session(half).layout.activations, "decoder/layers/MoeBlock_0/inputs");
+  EXPECT_EQ(sharding::shards(inputs.spec, session(half).mesh), 1);
 }
 
 }  // namespace
