@@ -18,8 +18,10 @@ constexpr rlim_t kOtherFiles = 64;  // open files other than connections
 
 Listen load_module() {
   const std::filesystem::path place = module_place(kHttpModule);
-  if (void* module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return reinterpret_cast<Listen>(::dlsym(module, "moesh_listen"));
-  fail(fmt::format("the module that speaks HTTP cannot be opened: {}", ::dlerror()), place.string(), "build again");
+  void* module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* listen = module == nullptr ? nullptr : ::dlsym(module, "moesh_listen");
+  if (listen == nullptr) fail(fmt::format("the module that speaks HTTP cannot be opened: {}", ::dlerror()), place.string(), "build again");
+  return reinterpret_cast<Listen>(listen);
 }
 
 rlimit files_of_process() {
