@@ -10,50 +10,26 @@
 #include <sys/mount.h>
 
 #include "store/checkpoint.h"
-#include "store/layers.h"
 #include "tests/process.h"
-#include "tests/train/train_support.h"
+#include "tests/train/kept_run.h"
 #include "tests/train/trainer_support.h"
 #include "train/restore.h"
 
 namespace moesh::train {
 namespace {
 
+using test::Kept;
 using test::kTinyMixtral;
 using test::kTinyModel;
+using test::losses_in;
 using test::metrics_in;
 using test::Outcome;
 using test::TemporaryFolder;
-using test::Training;
 using test::train_with;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// A run that keeps its checkpoints in a folder of its own.
-class Kept {
- public:
-  explicit Kept(std::string request) : request_(std::move(request)) {}
-
-  Outcome run(const std::string& changes = "") const {
-    return train_with(words(changes));
-  }
-  std::string words(const std::string& changes) const {
-    return request_ +
-           "enable_checkpointing=true log_config=false learning_rate_schedule_steps=8 checkpoint_period=2 run_name=r "
-           "base_output_directory=" +
-           folder_.path() + " " + changes;
-  }
-  std::string folder() const { return folder_.path() + "/r/checkpoints"; }
-  std::string at(std::int64_t step) const { return store::checkpoint_path(folder(), step); }
-  std::string metrics() const { return folder_.path() + "/r/metrics.jsonl"; }
-  void remove(std::int64_t step) const { std::filesystem::remove_all(at(step)); }
-
- private:
-  std::string request_;
-  TemporaryFolder folder_;
-};
 
 // All numbers of a checkpoint, by tensor.
 std::map<std::string, std::vector<float>> numbers_in(const std::string& path) {
@@ -67,14 +43,6 @@ std::map<std::string, std::vector<float>> numbers_in(const std::string& path) {
         name, {store::dense_part(store::whole_block(tensor.shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()))}, workers);
   }
   return all;
-}
-
-std::vector<double> losses_in(const std::string& metrics) {
-  std::map<std::int64_t, double> by_step;  // the last line of a step counts
-  for (const auto& line : metrics_in(metrics)) by_step[line["step"]] = line["loss"];
-  std::vector<double> losses;
-  for (const auto& [step, loss] : by_step) losses.push_back(loss);
-  return losses;
 }
 
 TEST(KeptRuns, SaveTheStepsThatArePeriodDividesAndTheLast) {
@@ -431,104 +399,6 @@ TEST(KeptRuns, CountWhatSavingCostsAStep) {
   EXPECT_GT(metrics_in(kept.metrics())[0].value("checkpoint_seconds", 0.0), 0);
   EXPECT_FALSE(metrics_in(kept.metrics())[1].contains("checkpoint_seconds"));
 }
-
-// Layouts that shard parameters and moments in many different ways.
-const std::vector<std::string> kLayouts{
-    "compile_topology=cpu-8 ici_fsdp_parallelism=8",
-    "compile_topology=cpu-8 ici_fsdp_parallelism=1 ici_expert_parallelism=8 use_ring_of_experts=true",
-    "compile_topology=cpu-8 ici_fsdp_parallelism=1 ici_expert_parallelism=8",
-    "compile_topology=cpu-8 ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=ep-tp",
-    "compile_topology=cpu-8 ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=ep-as-cp",
-    "compile_topology=cpu-8 ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=shard-exp-on-fsdp",
-    "compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_tensor_parallelism=2 ici_context_parallelism=2",
-    "compile_topology=cpu-1 ici_fsdp_parallelism=1 per_device_batch_size=8",
-    "compile_topology=cpu-1 ici_fsdp_parallelism=1 per_device_batch_size=8 scan_layers=false",
-    "compile_topology=cpu-4 ici_fsdp_parallelism=4 per_device_batch_size=2 scan_layers=false owners=2",
-};
-const std::string kSpread =
-    "decoder_block=mixtral dtype=float32 base_num_decoder_layers=4 base_emb_dim=16 base_num_query_heads=8 base_num_kv_heads=8 head_dim=8 "
-    "base_mlp_dim=16 base_moe_mlp_dim=16 num_experts=8 num_experts_per_tok=2 vocab_size=64 per_device_batch_size=1 max_target_length=16 "
-    "dataset_type=synthetic steps=20 sharding_tolerance=1.0 ";
-
-// The tensors of a checkpoint layer by layer, under the names of unstacked layers.
-std::map<std::string, std::vector<float>> layers_in(const std::string& path) {
-  store::Checkpoint checkpoint(path);
-  backend::Workers workers(1);
-  std::map<std::string, std::vector<float>> all;
-  std::map<std::string, store::LayerNames::Stack> stacks;
-  for (const auto& [name, tensor] : checkpoint.index().tensors) {
-    const int dim = tensor.layers_dim;
-    stacks[name] = {dim, dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(dim)]};
-  }
-  const store::LayerNames names(stacks);
-  for (const auto& [alone, layer] : names.all()) {
-    Shape shape = checkpoint.index().tensors.at(layer.tensor).shape;
-    if (layer.dim >= 0) shape.erase(shape.begin() + layer.dim);
-    std::vector<float>& numbers = all[alone];
-    numbers.resize(static_cast<std::size_t>(elements(shape)));
-    const std::vector<store::Part> part{
-        store::dense_part(store::whole_block(shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()))};
-    checkpoint.read(layer.tensor, store::as_layer(part, layer), workers);
-  }
-  return all;
-}
-
-std::vector<float> dense(const std::vector<store::Part>& parts, const Shape& shape) {
-  std::vector<float> numbers(static_cast<std::size_t>(elements(shape)));
-  const store::Part to = store::dense_part(store::whole_block(shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()));
-  for (const store::Part& part : parts) store::copy_shared(part, to);
-  return numbers;
-}
-
-// The same for the tensors of a trainer.
-std::map<std::string, std::vector<float>> layers_of(Trainer& trainer) {
-  std::map<std::string, store::LayerNames::Stack> stacks;
-  for (const Trained& trained : trainer.parameters()) {
-    const int dim = trained.layers_dim;
-    for (const std::string& name : {trained.path, trained.mu(), trained.nu()}) {
-      if (name == trained.nu() && trained.moments < 2) continue;
-      stacks[name] = {dim, dim < 0 ? 1 : trained.shape[static_cast<std::size_t>(dim)]};
-    }
-  }
-  const store::LayerNames names(stacks);
-  std::map<std::string, std::vector<float>> all;
-  for (const auto& [alone, layer] : names.all()) {
-    const std::vector<store::Part> parts = trainer.state_parts(layer.tensor);
-    Shape shape = trainer.state(layer.tensor).seen_shape();
-    if (layer.dim >= 0) shape.erase(shape.begin() + layer.dim);
-    all[alone] = dense(store::of_layer(parts, layer), shape);
-  }
-  return all;
-}
-
-class AnyToAnySlow : public ::testing::TestWithParam<std::tuple<std::size_t, std::string>> {};
-
-// Restored on any layout, a checkpoint gives the same numbers, and the losses continue as in the run that saved it.
-TEST_P(AnyToAnySlow, CheckpointsAreTakenToTheSameNumbers) {
-  const auto& [index, optimizer] = GetParam();
-  const std::string model = kSpread + "opt_type=" + optimizer + " ";
-  const Kept source(model + kLayouts[index] + " ");
-  ASSERT_EQ(source.run("steps=2").code, 0);
-  const auto expected = layers_in(source.at(1));
-  ASSERT_EQ(source.run("steps=7").code, 0);
-  const std::vector<double> losses = losses_in(source.metrics());
-  for (const std::string& layout : kLayouts) {
-    const Kept target(model + layout + " ");
-    ASSERT_EQ(target.run("steps=7 load_full_state_path=" + source.at(1)).code, 0) << layout;
-    const std::vector<double> made = losses_in(target.metrics());
-    ASSERT_EQ(made.size(), 5u);
-    for (std::size_t i = 0; i < made.size(); ++i) EXPECT_NEAR(made[i], losses[i + 2], 2e-5 * losses[i + 2]) << layout << ", step " << i + 2;
-    Training restored(model + layout);
-    store::Checkpoint checkpoint(source.at(1));
-    const std::vector<Target> targets = targets_in(restored.trainer, Restored::all);
-    check_fit(targets, checkpoint);
-    restore(targets, checkpoint, restored.workers);
-    EXPECT_EQ(layers_of(restored.trainer), expected) << layout;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Layout, AnyToAnySlow,
-                         ::testing::Combine(::testing::Range<std::size_t>(0, kLayouts.size()), ::testing::Values("adamw", "muon")));
 
 }  // namespace
 }  // namespace moesh::train

@@ -24,12 +24,12 @@ TEST(TraceFile, HasTheStepsThatAreAskedForAndWhatRanInThem) {
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, HasSubstr("Trace of steps 1 to 2, for chrome://tracing or ui.perfetto.dev: out/r/metrics.trace.json\n"));
   std::ifstream file("out/r/metrics.trace.json");
-  const auto json = nlohmann::json::parse(file);
-  EXPECT_FALSE(json["otherData"]["moesh"].get<std::string>().empty());
+  const auto written = nlohmann::json::parse(file);
+  EXPECT_FALSE(written["otherData"]["moesh"].get<std::string>().empty());
   std::vector<std::string> steps;
   double step_ends = 0, first_begins = -1;
   int kernels = 0, collectives = 0, planned = 0;
-  for (const auto& event : json["traceEvents"]) {
+  for (const auto& event : written["traceEvents"]) {
     if (event["ph"] != "X") continue;
     const double begin = event["ts"], end = begin + event["dur"].get<double>();
     const int process = event["pid"], thread = event["tid"];

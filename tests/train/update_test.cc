@@ -291,28 +291,6 @@ TEST(TrainableParametersMask, NamesWhatIsTrained) {
   }
 }
 
-TEST(TrainableParametersMask, LeavesOutMomentsAndNothingElse) {
-  const std::string mask = "trainable_parameters_mask=[norm]";
-  const auto moments = [](const std::string& request) {
-    return session::open(test::words_of(kConstantRate + request)).layout.moments;
-  };
-  for (const sharding::LaidTensor& moment : moments(mask)) EXPECT_NE(moment.path.find("norm"), std::string::npos) << moment.path;
-  EXPECT_FALSE(moments(mask).empty());
-  EXPECT_LT(moments(mask).size(), moments("").size());
-  Training masked(kConstantRate + mask), all(kConstantRate);
-  const auto norm_of = [](Training& training) { return training.trainer.step(training.batch()).raw_grad_norm; };
-  EXPECT_EQ(norm_of(masked), norm_of(all)) << "gradients are clipped by the norm of all of them, as in MaxText";
-}
-
-TEST(TrainableParametersMask, TellsWhatItCannotBe) {
-  EXPECT_EQ(test::message_of([] { Training(kConstantRate + "trainable_parameters_mask=[lora]"); }),
-            "the command line: trainable_parameters_mask matches no parameter\n"
-            "  fix: trainable_parameters_mask=[token_embedder/embedding], or [] for all; `moesh shardings` lists them");
-  EXPECT_EQ(test::message_of([] { Training(kConstantRate + "trainable_parameters_mask=[(]"); }),
-            "the command line: trainable_parameters_mask holds '(', a regular expression was expected\n"
-            "  fix: trainable_parameters_mask=[bias, '.*norm.*']");
-}
-
 // The number of iterations of each loop in the update.
 std::vector<std::int64_t> loops_of(const Updating& updating) {
   std::vector<std::int64_t> counts;
