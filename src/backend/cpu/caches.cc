@@ -21,11 +21,26 @@ std::int64_t l2_cache_bytes() {
   return bytes;
 }
 
-std::int64_t rows_in_l2(std::int64_t row_bytes, std::int64_t pitch_bytes) {
-  constexpr std::int64_t kWays = 16, kLine = 64;  // usual associativity, and bytes of a cache line
-  const std::int64_t of_a_way = l2_cache_bytes() / kWays;
+namespace {
+
+constexpr std::int64_t kLine = 64;  // bytes of a cache line
+
+// How many rows `ways` ways of a cache hold, of which one has `of_a_way` bytes.
+std::int64_t rows_in(std::int64_t ways, std::int64_t of_a_way, std::int64_t row_bytes, std::int64_t pitch_bytes) {
   const std::int64_t apart = std::max(std::gcd(pitch_bytes, of_a_way), round_up(row_bytes, kLine));
-  return std::max<std::int64_t>(1, of_a_way / apart) * kWays / 2;
+  return std::max<std::int64_t>(1, of_a_way / apart) * ways;
+}
+
+}  // namespace
+
+std::int64_t rows_in_l2(std::int64_t row_bytes, std::int64_t pitch_bytes) {
+  constexpr std::int64_t kWays = 16;  // usual associativity
+  return rows_in(kWays / 2, l2_cache_bytes() / kWays, row_bytes, pitch_bytes);
+}
+
+std::int64_t rows_in_l1(std::int64_t row_bytes, std::int64_t pitch_bytes) {
+  constexpr std::int64_t kUsedWays = 8, kBytesOfWay = 4096;
+  return rows_in(kUsedWays, kBytesOfWay, row_bytes, pitch_bytes);
 }
 
 }  // namespace moesh::backend::cpu

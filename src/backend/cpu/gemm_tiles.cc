@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "backend/cpu/caches.h"
 #include "backend/cpu/gemm_operands.h"
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/product_cut.h"
 #include "backend/cpu/product_tasks.h"
 #include "backend/cpu/scratch.h"
+#include "backend/cpu/tile_block.h"
+#include "backend/cpu/tile_instructions.h"
 #include "backend/cpu/tile_strip.h"
 #include "backend/cpu/workspace.h"
 #include "backend/scratch_list.h"
@@ -19,21 +22,25 @@ namespace {
 constexpr std::int64_t kChunk = 1536;                         // depth that is packed at a time
 constexpr std::int64_t kPad = 2;                              // extra depth of a panel: panels a power of two apart share cache sets
 constexpr std::int64_t kPanelElements = 512 * (1024 + kPad);  // elements of packed panels of b: half of an L2 cache
+constexpr std::int64_t kFewRows = 2 * kTileRows;              // at most this many rows meet b a few lines at a time
+constexpr std::int64_t kPanelElementsOfFew = 128 * 1024;      // of those lines
 constexpr std::int64_t kSumElements = 512 * 1024;             // sums that wait for the next chunk of the depth
 constexpr std::int64_t kBlock = 2 * kTileRows;                // rows and columns of a block
 constexpr std::int64_t kBlockElements = kBlock * kBlock;
+constexpr std::int64_t kRowsTogether = 2 * kBlock;            // rows that are packed together
+constexpr std::int64_t kPiece = 512;                          // depth of rows that stay in the L1 cache
 constexpr std::int64_t kMostInPlace = 2048;                   // largest depth for which sums accumulate in the result itself
 constexpr std::int64_t kCacheLine = 64;                       // bytes
 
 struct Room {
   static constexpr std::int64_t kRows = 2 * 1024 * 1024;  // elements of packed rows that are kept for several parts of the columns
-  static_assert(kRows >= kBlocksTogether * kBlock * kChunk);
+  static_assert(kRows >= kRowsTogether * kChunk);
   static constexpr std::int64_t kBytes = (kRows + kPanelElements) * static_cast<std::int64_t>(sizeof(bfloat16)) +
-                                         (kSumElements + kBlocksTogether * kBlockElements) * static_cast<std::int64_t>(sizeof(float));
+                                         (kSumElements + 2 * kBlockElements) * static_cast<std::int64_t>(sizeof(float));
   bfloat16* rows;
   bfloat16* panels;
   float* sums;
-  float* own;  // sums of the blocks that are multiplied with a panel together
+  float* own;  // sums of two blocks
 };
 
 Room room() {
@@ -167,20 +174,27 @@ class TileProduct {
             .share = kShare};
   }
 
-  std::int64_t chunk_of(Range depth) const {
-    const std::int64_t chunks = std::max<std::int64_t>(1, divide_up(depth.size(), kChunk));
-    return std::max(kTileDepth, round_up(divide_up(depth.size(), chunks), kTileDepth));
+  // Depth that is packed at a time. If few rows meet b, that is all columns of a few lines, which are read in long runs and stay in the L2
+  // cache until they are multiplied.
+  std::int64_t chunk_of(const ProductPart& task) const {
+    const std::int64_t depth = of_.depth_of(task.i).size();
+    const bool are_few = task.rows.size() <= kFewRows && of_.b_columns_contiguous;
+    const std::int64_t of_few = round_down(kPanelElementsOfFew / std::max<std::int64_t>(1, task.columns.size()), kTileDepth);
+    const std::int64_t most = are_few ? std::clamp(of_few, kTileDepth, kChunk) : kChunk;
+    const std::int64_t chunks = std::max<std::int64_t>(1, divide_up(depth, most));
+    return std::max(kTileDepth, round_up(divide_up(depth, chunks), kTileDepth));
   }
 
   // Rows that must be transposed and are multiplied with several parts of the columns are packed once, if there is room for all of them.
   void run_task(const Room& mine, const ProductPart& task) const {
     const Range depth = of_.depth_of(task.i);
-    const std::int64_t parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk_of(depth) + kPad), kBlock));
+    const std::int64_t chunk = chunk_of(task);
+    const std::int64_t parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk + kPad), kBlock));
     const std::int64_t size_of_rows = round_up(task.rows.size(), kBlock) * round_up(depth.size(), kTileDepth);
     const bool rows_stay = !of_.a_depth_contiguous && parts > 1 && size_of_rows <= Room::kRows;
     for (std::int64_t part = 0; part < parts; ++part) {
       const Range columns = piece_of(task.columns.size(), kBlock, parts, part);
-      run_part(mine, {task.i, task.rows, within(task.columns, columns)}, {mine.rows, rows_stay, rows_stay && part > 0});
+      run_part(mine, {task.i, task.rows, within(task.columns, columns)}, chunk, {mine.rows, rows_stay, rows_stay && part > 0});
     }
   }
 
@@ -192,11 +206,10 @@ class TileProduct {
     bool are_there;
   };
 
-  void run_part(const Room& mine, const ProductPart& part, const RowsOfA& of_part) const {
+  void run_part(const Room& mine, const ProductPart& part, std::int64_t chunk, const RowsOfA& of_part) const {
     const Range depth = of_.depth_of(part.i);
-    const std::int64_t chunk = chunk_of(depth);
     const std::int64_t most_rows = kSumElements / round_up(part.columns.size(), kBlock);
-    const std::int64_t bands = waits(depth) ? divide_up(part.rows.size(), round_down(most_rows, kBlock)) : 1;
+    const std::int64_t bands = depth.size() > chunk && !is_in_place(depth) ? divide_up(part.rows.size(), round_down(most_rows, kBlock)) : 1;
     for (std::int64_t band = 0; band < bands; ++band) {
       const Range rows = piece_of(part.rows.size(), kBlock, bands, band);
       for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += chunk) {
@@ -212,70 +225,98 @@ class TileProduct {
 
   static Range within(Range all, Range piece) { return {all.begin + piece.begin, all.begin + piece.end}; }
 
-  // Whether the sums of a chunk wait for those of the next one.
-  bool waits(Range depth) const { return !is_in_place(depth) && depth.size() > kChunk; }
-
+  // Packs the panels of a part, and rows a few at a time, which then meet all panels.
   void run_chunk(const Room& mine, const ProductPart& piece, Range chunk, const RowsOfA& packed) const {
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth);
     const Packer<bfloat16, bfloat16> packer(kIsa, kernels_, depth_room);
     Packer<bfloat16, bfloat16>(kIsa, kernels_, depth_room + kPad).columns(of_.lines_of_b(piece.i), piece.columns, chunk, mine.panels);
-    const bool rows_run =
-        of_.a_depth_contiguous && of_.a_pitch && chunk.size() > 0 && chunk.size() % kTileDepth == 0 && piece.columns.size() % kBlock == 0;
-    for (std::int64_t row = piece.rows.begin; row < piece.rows.end; row += kBlocksTogether * kBlock) {
-      const Range rows{row, std::min(row + kBlocksTogether * kBlock, piece.rows.end)};
-      const std::int64_t lying = rows_run ? round_down(rows.size(), kBlock) : 0;
+    const bool rows_lie = may_lie(piece, chunk);
+    Turn turn;
+    for (std::int64_t row = piece.rows.begin; row < piece.rows.end; row += kRowsTogether) {
+      const Range rows{row, std::min(row + kRowsTogether, piece.rows.end)};
+      const std::int64_t lying = !rows_lie ? 0 : rows.size() % kTileRows == 0 ? rows.size() : round_down(rows.size(), kBlock);
       bfloat16* const to = packed.first + (packed.stay ? row - piece.rows.begin : 0) * depth_room;
       if (!packed.are_there) packer.rows(of_.lines_of_a(piece.i), {rows.begin + lying, rows.end}, chunk, kBlock, to + lying * depth_room);
-      for (std::int64_t column = piece.columns.begin; column < piece.columns.end; column += kBlock) {
-        run_blocks(mine, piece, {piece.i, rows, {column, std::min(column + kBlock, piece.columns.end)}}, chunk, to, lying);
+      for (std::int64_t first = 0; first < rows.size(); first += kBlock) {
+        const Range of_block{row + first, std::min(row + first + kBlock, rows.end)};
+        run_rows(mine, piece, of_block, chunk, first < lying ? nullptr : to + first * depth_room, turn);
+      }
+    }
+    store_tile_sums(turn.earlier);
+  }
+
+  // Whether rows are read in place: each is contiguous, and the L1 cache holds those of a block.
+  bool may_lie(const ProductPart& piece, Range chunk) const {
+    if (!of_.a_depth_contiguous || !of_.a_pitch || chunk.size() == 0 || chunk.size() % kTileDepth != 0) return false;
+    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(bfloat16));
+    return a_passes(piece) || kBlock <= rows_in_l1(depth_of_piece(chunk) * kBytes, *of_.a_pitch * kBytes);
+  }
+
+  // A single panel stays in the L1 cache, and rows pass by. Otherwise rows stay there, and panels pass by.
+  static bool a_passes(const ProductPart& piece) { return piece.columns.size() <= kBlock; }
+
+  // A chunk goes in pieces of which the L1 cache holds a block of rows.
+  static std::int64_t depth_of_piece(Range chunk) {
+    const std::int64_t pieces = std::max<std::int64_t>(1, divide_up(chunk.size(), kPiece));
+    return std::max(kTileDepth, round_up(divide_up(chunk.size(), pieces), kTileDepth));
+  }
+
+  // Blocks take turns in two places for sums: those of one are stored while the next is multiplied.
+  struct Turn {
+    TileSums earlier;
+    bool is_second = false;
+  };
+
+  // Multiplies a block of rows with all panels. `packed`: the rows, or null if they are read in place.
+  void run_rows(const Room& mine, const ProductPart& piece, Range rows, Range chunk, const bfloat16* packed, Turn& turn) const {
+    const Range depth = of_.depth_of(piece.i);
+    const std::int64_t depth_room = round_up(chunk.size(), kTileDepth), of_piece = depth_of_piece(chunk);
+    const std::int64_t panels = divide_up(piece.columns.size(), kBlock), row_tiles = divide_up(rows.size(), kTileRows);
+    // Sums wait for those of the next chunk of the depth, or of the next piece.
+    const bool in_place = is_in_place(depth), is_deep = !in_place && chunk.size() < depth.size();
+    const bool wait = is_deep || (!in_place && of_piece < chunk.size());
+    TileBlock block;
+    block.a_pitch = packed == nullptr ? *of_.a_pitch : kTileDepth;
+    block.a_below = packed == nullptr ? kTileRows * block.a_pitch : kTileRows * depth_room;
+    block.a_step = packed == nullptr ? kTileDepth : kTileRows * kTileDepth;
+    for (std::int64_t begin = chunk.begin; begin == chunk.begin || begin < chunk.end; begin += of_piece) {
+      const std::int64_t steps_before = (begin - chunk.begin) / kTileDepth;
+      const bool is_first = begin == depth.begin, is_last = std::min(begin + of_piece, chunk.end) == depth.end;
+      block.steps = divide_up(std::min(of_piece, chunk.end - begin), kTileDepth);
+      block.a = (packed == nullptr ? of_.element_of_a(piece.i, rows.begin, begin) : packed + steps_before * block.a_step);
+      block.add = of_.options.add || !is_first;
+      for (std::int64_t panel = 0; panel < panels; ++panel) {
+        const std::int64_t column = piece.columns.begin + panel * kBlock;
+        const ProductPart part{piece.i, rows, {column, std::min(column + kBlock, piece.columns.end)}};
+        const std::int64_t width = part.columns.size(), place = (is_deep ? (rows.begin - piece.rows.begin) / kBlock * panels : 0) + panel;
+        const bool is_result = in_place && rows.size() % kTileRows == 0 && width % kTileColumns == 0;
+        block.b = mine.panels + panel * kBlock * (depth_room + kPad) + steps_before * kTileDepth * kBlock;
+        block.c = wait ? mine.sums + place * kBlockElements : mine.own + (turn.is_second ? kBlockElements : 0);
+        block.c_pitch = kBlock;
+        if constexpr (std::is_same_v<C, float>) {
+          if (is_result) block.c = of_.first_of(part);
+        }
+        if (is_result) block.c_pitch = *of_.c_pitch;
+        else if (block.c == turn.earlier.from) store_tile_sums(turn.earlier);
+        if (!is_result && block.add && (is_first || !wait)) of_.load_result(part, block.c, kBlock);
+        tile_block_kernel(row_tiles, divide_up(width, kTileColumns), a_passes(piece))(block, turn.earlier);
+        if (!is_result && (is_last || !wait)) leave(part, block.c, turn);
       }
     }
   }
 
-  // Multiplies blocks of some rows with a panel. The first `lying` rows are read in place; the others are packed.
-  void run_blocks(const Room& mine, const ProductPart& piece, const ProductPart& part, Range chunk, const bfloat16* packed,
-                  std::int64_t lying) const {
-    const Range depth = of_.depth_of(part.i);
-    const bool is_first = chunk.begin == depth.begin, is_last = chunk.end == depth.end, is_deep = waits(depth);
-    const std::int64_t depth_room = round_up(chunk.size(), kTileDepth);
-    const std::int64_t panel = (part.columns.begin - piece.columns.begin) / kBlock, panels = divide_up(piece.columns.size(), kBlock);
+  // Has sums stored while the next block is multiplied, if each of their rows is contiguous.
+  void leave(const ProductPart& part, const float* from, Turn& turn) const {
+    if (!of_.c_pitch) return of_.write_back(kIsa, part, from, kBlock);
     const std::int64_t width = part.columns.size();
-    BlockToMake<bfloat16> all[kBlocksTogether];
-    ProductPart parts[kBlocksTogether];
-    bool is_result[kBlocksTogether];  // whether block.c is the result itself
-    std::int64_t count = 0;
-    for (std::int64_t row = part.rows.begin; row < part.rows.end; row += kBlock, ++count) {
-      BlockToMake<bfloat16>& one = all[count];
-      const ProductPart& here = parts[count] = {part.i, {row, std::min(row + kBlock, part.rows.end)}, part.columns};
-      const bool lies = row - part.rows.begin < lying;
-      const std::int64_t place = (row - piece.rows.begin) / kBlock * panels + panel;
-      is_result[count] = is_in_place(depth) && here.rows.size() % kTileRows == 0 && (width == kBlock || width == kBlock / 2);
-      one.kernel = lies ? kernels_.runs.find(kBlock) : kernels_.find(width <= kBlock / 2, here.rows.size());
-      one.a_step = lies ? kTileDepth : kTileRows * kTileDepth;
-      one.block = {.steps = depth_room / kTileDepth,
-                   .a = lies ? of_.element_of_a(part.i, row, chunk.begin) : packed + (row - part.rows.begin) * depth_room,
-                   .a_room = lies ? *of_.a_pitch : depth_room,
-                   .b = mine.panels + panel * kBlock * (depth_room + kPad),
-                   .b_pitch = 2 * kBlock,
-                   .c = is_deep ? mine.sums + place * kBlockElements : mine.own + count * kBlockElements,
-                   .c_pitch = kBlock,
-                   .add = of_.options.add || !is_first};
-      if (is_result[count]) {
-        if constexpr (std::is_same_v<C, float>) one.block.c = of_.first_of(here);
-        one.block.c_pitch = *of_.c_pitch;
-      } else if (one.block.add && (is_first || !is_deep)) {
-        of_.load_result(here, one.block.c, kBlock);
-      }
-    }
-    make_in_pieces(all, count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (!is_result[i] && (is_last || !is_deep)) write_back(parts[i], all[i].block.c);
-    }
-  }
-
-  void write_back(const ProductPart& part, const float* from) const {
-    if (!is_streamed_ || part.columns.size() != kBlock) return of_.write_back(kIsa, part, from, kBlock);
-    stream_avx512(from, kBlock, part.rows.size(), kBlock, of_.first_of(part), *of_.c_pitch);
+    turn.earlier = {.from = from,
+                    .rows = part.rows.size(),
+                    .columns = width == kBlock ? ~0u : (1u << width) - 1,
+                    .as = std::is_same_v<C, float> ? TileSums::As::float32 : TileSums::As::bfloat16,
+                    .is_streamed = is_streamed_ && width == kBlock,
+                    .to = reinterpret_cast<std::byte*>(of_.first_of(part)),
+                    .to_pitch = *of_.c_pitch * static_cast<std::int64_t>(sizeof(C))};
+    turn.is_second = !turn.is_second;
   }
 
   Workers* workers_;

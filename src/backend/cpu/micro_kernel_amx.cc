@@ -1,47 +1,12 @@
 // Micro-kernels for bfloat16 operands on AMX: a block is four tiles of 16 x 16 sums, and a step multiplies tiles of 32 elements of the
 // depth.
 #include "backend/cpu/micro_kernel.h"
+#include "backend/cpu/tile_instructions.h"
 
 #if defined(__x86_64__)
 
 namespace moesh::backend::cpu {
 namespace {
-
-constexpr std::int64_t kColumns = 16;  // columns of a tile of sums
-constexpr int kBeside = 64;            // bytes from a tile to the next one to its right, for sums and for b
-
-struct alignas(64) TileShapes {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows};
-};
-
-// Inline assembly, because the intrinsics do not tell the compiler all the memory that they read: GCC 12 takes it that only 8 bytes of the
-// shapes are read, and that tile loads read no memory.
-void begin() {
-  static constexpr TileShapes kShapes;
-  asm volatile("ldtilecfg %0" : : "m"(kShapes));
-}
-void end() { asm volatile("tilerelease"); }
-
-template <int tile>
-void zero() {
-  asm volatile("tilezero %%tmm%c0" : : "i"(tile));
-}
-template <int tile, int offset = 0>
-void read(const void* from, std::int64_t row_bytes) {
-  asm volatile("tileloadd %c3(%0,%1,1), %%tmm%c2" : : "r"(from), "r"(row_bytes), "i"(tile), "i"(offset) : "memory");
-}
-template <int tile, int offset = 0>
-void write(void* to, std::int64_t row_bytes) {
-  asm volatile("tilestored %%tmm%c2, %c3(%0,%1,1)" : : "r"(to), "r"(row_bytes), "i"(tile), "i"(offset) : "memory");
-}
-template <int sums, int a, int b>
-void add_product() {
-  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(a), "i"(b));
-}
 
 // Layouts of the rows of a.
 enum class Rows : std::uint8_t {
@@ -65,37 +30,37 @@ void multiply_block(const Block<bfloat16>& block) {
   float* const c = block.c;
   float* const below = c + kTileRows * block.c_pitch;
   if (block.add) {
-    read<0>(c, c_bytes);
-    if constexpr (column_tiles == 2) read<1, kBeside>(c, c_bytes);
-    if constexpr (row_tiles == 2) read<2>(below, c_bytes);
-    if constexpr (row_tiles == 2 && column_tiles == 2) read<3, kBeside>(below, c_bytes);
+    read_tile<0>(c, c_bytes);
+    if constexpr (column_tiles == 2) read_tile<1, kBeside>(c, c_bytes);
+    if constexpr (row_tiles == 2) read_tile<2>(below, c_bytes);
+    if constexpr (row_tiles == 2 && column_tiles == 2) read_tile<3, kBeside>(below, c_bytes);
   } else {
-    zero<0>();
-    zero<1>();
-    zero<2>();
-    zero<3>();
+    zero_tile<0>();
+    zero_tile<1>();
+    zero_tile<2>();
+    zero_tile<3>();
   }
   for (std::int64_t step = 0; step < steps; ++step) {
-    read<6>(b, b_bytes);
-    read<4>(a, a_bytes);
-    add_product<0, 4, 6>();
+    read_tile<6>(b, b_bytes);
+    read_tile<4>(a, a_bytes);
+    add_tile_product<0, 4, 6>();
     if constexpr (column_tiles == 2) {
-      read<7, kBeside>(b, b_bytes);
-      add_product<1, 4, 7>();
+      read_tile<7, kBeside>(b, b_bytes);
+      add_tile_product<1, 4, 7>();
     }
     if constexpr (row_tiles == 2) {
-      read<5>(a_below, a_bytes);
-      add_product<2, 5, 6>();
-      if constexpr (column_tiles == 2) add_product<3, 5, 7>();
+      read_tile<5>(a_below, a_bytes);
+      add_tile_product<2, 5, 6>();
+      if constexpr (column_tiles == 2) add_tile_product<3, 5, 7>();
     }
     a += a_step;
     a_below += a_step;
     b += b_step;
   }
-  write<0>(c, c_bytes);
-  if constexpr (column_tiles == 2) write<1, kBeside>(c, c_bytes);
-  if constexpr (row_tiles == 2) write<2>(below, c_bytes);
-  if constexpr (row_tiles == 2 && column_tiles == 2) write<3, kBeside>(below, c_bytes);
+  write_tile<0>(c, c_bytes);
+  if constexpr (column_tiles == 2) write_tile<1, kBeside>(c, c_bytes);
+  if constexpr (row_tiles == 2) write_tile<2>(below, c_bytes);
+  if constexpr (row_tiles == 2 && column_tiles == 2) write_tile<3, kBeside>(below, c_bytes);
 }
 
 KernelsOfRuns<bfloat16> of_runs() {
@@ -110,11 +75,11 @@ const MicroKernels<bfloat16>& amx_kernels() {
   static const MicroKernels<bfloat16> kernels{
       .chunk = 1024,
       .rows = 2 * kTileRows,
-      .columns = 2 * kColumns,
+      .columns = 2 * kTileColumns,
       .row_step = kTileRows,
       .depth_step = kTileDepth,
-      .begin = begin,
-      .end = end,
+      .begin = shape_tiles,
+      .end = release_tiles,
       .whole = {multiply_block<1, 2>, multiply_block<2, 2>},
       .narrow = {multiply_block<1, 1>, multiply_block<2, 1>},
       .runs = of_runs(),

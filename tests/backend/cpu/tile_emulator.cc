@@ -175,7 +175,7 @@ bool carry_out(const Instruction& of) {
     else tiles.are_shaped = false;
   } else if (of.opcode == 0x49 && of.prefix == Prefix::xF2 && !of.has_address) {
     zero(tile_of(of.reg));
-  } else if (of.opcode == 0x4B && of.prefix == Prefix::xF2 && of.has_address) {
+  } else if (of.opcode == 0x4B && (of.prefix == Prefix::xF2 || of.prefix == Prefix::x66) && of.has_address) {
     read(tile_of(of.reg), of.address, of.row_step);
   } else if (of.opcode == 0x4B && of.prefix == Prefix::xF3 && of.has_address) {
     write(tile_of(of.reg), of.address, of.row_step);

@@ -1,0 +1,116 @@
+#include "backend/cpu/tile_block.h"
+
+#if defined(__x86_64__)
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
+#endif
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "backend/cpu/tile_instructions.h"
+#include "base/rounding.h"
+
+#define MOESH_TARGET [[gnu::target("avx512f,avx512bw,avx512bf16")]]
+#define MOESH_INLINE [[gnu::target("avx512f,avx512bw,avx512bf16"), gnu::always_inline]] inline
+
+namespace moesh::backend::cpu {
+namespace {
+
+constexpr std::int64_t kRow = 2 * kTileColumns;  // sums of a row
+
+MOESH_INLINE void store_rows(TileSums& sums, std::int64_t most) {
+  const std::int64_t count = std::min(most, sums.rows);
+  const float* from = sums.from;
+  std::byte* to = sums.to;
+  if (sums.as == TileSums::As::bfloat16 && !sums.is_streamed) {
+    for (std::int64_t i = 0; i < count; ++i, from += kRow, to += sums.to_pitch) {
+      const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_load_ps(from + kTileColumns), _mm512_load_ps(from));
+      _mm512_mask_storeu_epi16(to, sums.columns, (__m512i)rounded);
+    }
+  } else if (sums.as == TileSums::As::bfloat16) {
+    for (std::int64_t i = 0; i < count; ++i, from += kRow, to += sums.to_pitch) {
+      const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_load_ps(from + kTileColumns), _mm512_load_ps(from));
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)rounded);
+    }
+  } else if (!sums.is_streamed) {
+    for (std::int64_t i = 0; i < count; ++i, from += kRow, to += sums.to_pitch) {
+      _mm512_mask_storeu_ps(to, static_cast<__mmask16>(sums.columns), _mm512_load_ps(from));
+      _mm512_mask_storeu_ps(to + kBeside, static_cast<__mmask16>(sums.columns >> kTileColumns), _mm512_load_ps(from + kTileColumns));
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i, from += kRow, to += sums.to_pitch) {
+      _mm512_stream_ps(reinterpret_cast<float*>(to), _mm512_load_ps(from));
+      _mm512_stream_ps(reinterpret_cast<float*>(to + kBeside), _mm512_load_ps(from + kTileColumns));
+    }
+  }
+  sums.from = from;
+  sums.to = to;
+  sums.rows -= count;
+}
+
+template <bool passes, int tile, int offset = 0>
+void read(const void* from, std::int64_t row_bytes) {
+  if constexpr (passes) read_passing_tile<tile, offset>(from, row_bytes);
+  else read_tile<tile, offset>(from, row_bytes);
+}
+
+// Tiles 0 to 3 hold the sums, row by row, 4 and 5 hold a, and 6 and 7 hold b.
+template <int row_tiles, int column_tiles, bool a_passes>
+MOESH_TARGET void multiply(const TileBlock& block, TileSums& earlier) {
+  constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));
+  constexpr std::int64_t kPanelLine = 2 * kTileColumns * 2, kPanelStep = kTileRows * kPanelLine;
+  const std::int64_t a_bytes = block.a_pitch * kElement, c_bytes = block.c_pitch * static_cast<std::int64_t>(sizeof(float));
+  const bfloat16* a = block.a;
+  const bfloat16* a_below = a + block.a_below;
+  const bfloat16* b = block.b;
+  float* const c = block.c;
+  float* const below = c + kTileRows * block.c_pitch;
+  TileSums sums = earlier;
+  const std::int64_t at_once = divide_up(sums.rows, 2 * std::max<std::int64_t>(1, block.steps));
+  if (block.add) {
+    read_tile<0>(c, c_bytes);
+    if constexpr (column_tiles == 2) read_tile<1, kBeside>(c, c_bytes);
+    if constexpr (row_tiles == 2) read_tile<2>(below, c_bytes);
+    if constexpr (row_tiles == 2 && column_tiles == 2) read_tile<3, kBeside>(below, c_bytes);
+  } else {
+    zero_tile<0>();
+    zero_tile<1>();
+    zero_tile<2>();
+    zero_tile<3>();
+  }
+  for (std::int64_t step = 0; step < block.steps; ++step) {
+    read<a_passes, 4>(a, a_bytes);
+    read<!a_passes, 6>(b, kPanelLine * kElement);
+    if constexpr (column_tiles == 2) read<!a_passes, 7, kBeside>(b, kPanelLine * kElement);
+    add_tile_product<0, 4, 6>();
+    store_rows(sums, at_once);
+    if constexpr (row_tiles == 2) read<a_passes, 5>(a_below, a_bytes);
+    if constexpr (column_tiles == 2) add_tile_product<1, 4, 7>();
+    if constexpr (row_tiles == 2) add_tile_product<2, 5, 6>();
+    store_rows(sums, at_once);
+    if constexpr (row_tiles == 2 && column_tiles == 2) add_tile_product<3, 5, 7>();
+    a += block.a_step;
+    a_below += block.a_step;
+    b += kPanelStep;
+  }
+  store_rows(sums, sums.rows);
+  earlier = sums;
+  write_tile<0>(c, c_bytes);
+  if constexpr (column_tiles == 2) write_tile<1, kBeside>(c, c_bytes);
+  if constexpr (row_tiles == 2) write_tile<2>(below, c_bytes);
+  if constexpr (row_tiles == 2 && column_tiles == 2) write_tile<3, kBeside>(below, c_bytes);
+}
+
+}  // namespace
+
+TileBlockKernel tile_block_kernel(std::int64_t row_tiles, std::int64_t column_tiles, bool a_passes) {
+  static constexpr TileBlockKernel kKernels[2][2][2] = {{{multiply<1, 1, false>, multiply<1, 1, true>}, {multiply<1, 2, false>, multiply<1, 2, true>}},
+                                                        {{multiply<2, 1, false>, multiply<2, 1, true>}, {multiply<2, 2, false>, multiply<2, 2, true>}}};
+  return kKernels[row_tiles - 1][column_tiles - 1][a_passes ? 1 : 0];
+}
+
+MOESH_TARGET void store_tile_sums(TileSums& sums) { store_rows(sums, sums.rows); }
+
+}  // namespace moesh::backend::cpu
+#endif

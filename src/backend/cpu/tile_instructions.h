@@ -1,0 +1,53 @@
+// The instructions of AMX, in inline assembly, because the intrinsics do not tell the compiler all the memory that they read: GCC 12 takes
+// it that only 8 bytes of the shapes are read, and that tile loads read no memory.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/micro_kernel.h"
+
+#if defined(__x86_64__)
+namespace moesh::backend::cpu {
+
+inline constexpr std::int64_t kTileColumns = 16;  // columns of a tile of sums
+inline constexpr int kBeside = 64;                // bytes from a tile to the next one to its right, for sums and for b
+
+// All eight tiles have 16 rows of 64 bytes.
+struct alignas(64) TileShapes {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows};
+};
+
+inline void shape_tiles() {
+  static constexpr TileShapes kShapes;
+  asm volatile("ldtilecfg %0" : : "m"(kShapes));
+}
+inline void release_tiles() { asm volatile("tilerelease"); }
+
+template <int tile>
+void zero_tile() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(tile));
+}
+template <int tile, int offset = 0>
+void read_tile(const void* from, std::int64_t row_bytes) {
+  asm volatile("tileloadd %c3(%0,%1,1), %%tmm%c2" : : "r"(from), "r"(row_bytes), "i"(tile), "i"(offset) : "memory");
+}
+// For what the L1 cache need not keep.
+template <int tile, int offset = 0>
+void read_passing_tile(const void* from, std::int64_t row_bytes) {
+  asm volatile("tileloaddt1 %c3(%0,%1,1), %%tmm%c2" : : "r"(from), "r"(row_bytes), "i"(tile), "i"(offset) : "memory");
+}
+template <int tile, int offset = 0>
+void write_tile(void* to, std::int64_t row_bytes) {
+  asm volatile("tilestored %%tmm%c2, %c3(%0,%1,1)" : : "r"(to), "r"(row_bytes), "i"(tile), "i"(offset) : "memory");
+}
+template <int sums, int a, int b>
+void add_tile_product() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(a), "i"(b));
+}
+
+}  // namespace moesh::backend::cpu
+#endif
