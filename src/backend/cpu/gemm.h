@@ -16,7 +16,7 @@ using OffsetList = ScratchList<std::int64_t>;
 
 // first, first + step, first + 2 step, ...
 inline void lay_steps(std::int64_t first, std::int64_t step, std::int64_t count, std::int64_t* to) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = first + i * step;
+  for (std::int64_t i = 0, offset = first; i < count; ++i, offset += step) to[i] = offset;  // sums vectorise, 64-bit products do not
 }
 inline OffsetList steps(std::int64_t count, std::int64_t step) {
   OffsetList offsets(static_cast<std::size_t>(count));

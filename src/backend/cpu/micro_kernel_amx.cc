@@ -8,24 +8,17 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// Layouts of the rows of a.
-enum class Rows : std::uint8_t {
-  packed,     // in tiles: those of 16 rows, for a depth of block.a_room, then those of the next 16 rows
-  runs,       // in place: each row is contiguous, at a pitch of block.a_room
-  of_panels,  // in tiles: two for 32 rows, then two for the next 32 elements of the depth
-};
-
-// Tiles 0 to 3 hold the sums, row by row, 4 and 5 hold a, and 6 and 7 hold b. With `add`, the sums begin with what c holds.
-template <int row_tiles, int column_tiles, Rows rows = Rows::packed>
+// Tiles 0 to 3 hold the sums, row by row, 4 and 5 hold a, and 6 and 7 hold b. With `add`, the sums begin with what c holds. The tiles of the
+// second 16 rows of a come after those of the first for the whole depth or, with `a_of_panels`, at each step.
+template <int row_tiles, int column_tiles, bool a_of_panels = false>
 void multiply_block(const Block<bfloat16>& block) {
   constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));
   constexpr std::int64_t kTile = kTileRows * kTileDepth;
-  constexpr std::int64_t a_step = rows == Rows::runs ? kTileDepth : rows == Rows::packed ? kTile : 2 * kTile;
-  const std::int64_t a_bytes = (rows == Rows::runs ? block.a_room : kTileDepth) * kElement;
+  constexpr std::int64_t a_step = a_of_panels ? 2 * kTile : kTile, a_bytes = kTileDepth * kElement;
   const std::int64_t b_bytes = block.b_pitch * kElement, b_step = kTileRows * block.b_pitch, steps = block.steps;
   const std::int64_t c_bytes = block.c_pitch * static_cast<std::int64_t>(sizeof(float));
   const bfloat16* a = block.a;
-  const bfloat16* a_below = a + (rows == Rows::of_panels ? kTile : kTileRows * block.a_room);
+  const bfloat16* a_below = a + (a_of_panels ? kTile : kTileRows * block.a_room);
   const bfloat16* b = block.b;
   float* const c = block.c;
   float* const below = c + kTileRows * block.c_pitch;
@@ -63,12 +56,6 @@ void multiply_block(const Block<bfloat16>& block) {
   if constexpr (row_tiles == 2 && column_tiles == 2) write_tile<3, kBeside>(below, c_bytes);
 }
 
-KernelsOfRuns<bfloat16> of_runs() {
-  KernelsOfRuns<bfloat16> runs{.rows = 2 * kTileRows};
-  runs.of[runs.rows - 1] = multiply_block<2, 2, Rows::runs>;
-  return runs;
-}
-
 }  // namespace
 
 const MicroKernels<bfloat16>& amx_kernels() {
@@ -82,8 +69,7 @@ const MicroKernels<bfloat16>& amx_kernels() {
       .end = release_tiles,
       .whole = {multiply_block<1, 2>, multiply_block<2, 2>},
       .narrow = {multiply_block<1, 1>, multiply_block<2, 1>},
-      .runs = of_runs(),
-      .of_panels = multiply_block<2, 2, Rows::of_panels>,
+      .of_panels = multiply_block<2, 2, true>,
   };
   return kernels;
 }

@@ -80,7 +80,7 @@ inline Cut cut_of(const ProductSize& of, double most_work) {
 // The cut of a product by itself: of the cuts that give every thread the same number of tasks, and of the coarsest ones that fit, the cut
 // with the shortest estimated time.
 inline Cut cut_for_threads(const ProductSize& of, std::int64_t threads) {
-  if (threads == 1 && of.bands_that_fit(1) == 1 && of.parts_that_fit(of.rows) == 1) return {1, 1};
+  if (threads == 1 && of.bands_that_fit(1) == 1 && of.parts_that_fit(piece_at_most(of.rows, of.row_step, 1)) == 1) return {1, 1};
   constexpr std::int64_t kMostTurns = 4;
   constexpr double kDisturbance = 0.02;  // as a fraction of a task's time: smaller tasks lose less if a thread is held up
   Cut best{};

@@ -29,6 +29,14 @@ TEST(Caches, RowsThatLieALittleMoreThanAPowerOfTwoApartTakeTheirPlacesInTurn) {
   EXPECT_EQ(rows_in_l2(448, way + 1024), way / 1024 * 8);
 }
 
+TEST(Caches, TheFirstOneHoldsFewRowsThatLieAPowerOfTwoApart) {
+  EXPECT_EQ(rows_in_l1(1024, 1024), 32);
+  EXPECT_EQ(rows_in_l1(1024, 2048), 16);
+  EXPECT_EQ(rows_in_l1(1024, 4096), 8);
+  EXPECT_EQ(rows_in_l1(1024, 4096 + 1024), 32);
+  EXPECT_EQ(rows_in_l1(256, 256), 128);
+}
+
 TEST(Caches, AlwaysHoldSomeRows) { EXPECT_GE(rows_in_l2(64 * 1024 * 1024, 64 * 1024 * 1024), 1); }
 
 }  // namespace

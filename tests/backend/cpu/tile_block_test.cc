@@ -1,0 +1,137 @@
+#include "backend/cpu/tile_block.h"
+
+#include <gtest/gtest.h>
+
+#if defined(__x86_64__)
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "backend/cpu/isa.h"
+#include "backend/cpu/pack.h"
+#include "backend/cpu/tile_instructions.h"
+#include "tests/backend/cpu/tile_emulator.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+constexpr std::int64_t kWidth = 32;
+
+template <typename T>
+struct Lined {
+  explicit Lined(std::size_t count) : room(count + 64) {}
+  T* data() { return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(room.data()) + 63) / 64 * 64); }
+  std::vector<T> room;
+};
+
+// Small whole numbers, whose products and sums have no rounding errors.
+void draw(bfloat16* to, std::int64_t count, std::mt19937& random) {
+  std::uniform_int_distribution<int> number(-4, 4);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = bfloat16(static_cast<float>(number(random)));
+}
+
+struct Kinds {
+  std::int64_t row_tiles, column_tiles, steps;
+  bool a_passes, add, rows_are_packed;
+};
+
+// One block is multiplied while the sums of another are stored in one of the four ways.
+class TileBlocks : public testing::Test {
+ protected:
+  void SetUp() override {
+    test::emulate_tiles();
+    if (!can_run(Isa::amx_bf16)) GTEST_SKIP() << "no AMX, and no AVX-512 with bfloat16 to emulate it";
+  }
+
+  void multiply(const Kinds& kinds, TileSums& earlier) {
+    const std::int64_t rows = kinds.row_tiles * kTileRows, depth = kinds.steps * kTileDepth, pitch = depth + 6;
+    Lined<bfloat16> a(static_cast<std::size_t>(rows * pitch)), b(static_cast<std::size_t>(depth * kWidth));
+    Lined<float> c(static_cast<std::size_t>(rows * kWidth));
+    draw(a.data(), rows * pitch, random_);
+    draw(b.data(), depth * kWidth, random_);
+    for (std::int64_t i = 0; i < rows * kWidth; ++i) c.data()[i] = static_cast<float>(i % 7);
+    const std::vector<float> before(c.data(), c.data() + rows * kWidth);
+    const auto place_of_a = [&](std::int64_t row, std::int64_t p) {
+      if (!kinds.rows_are_packed) return row * pitch + p;
+      return row / kTileRows * kTileRows * depth + p / kTileDepth * kTileRows * kTileDepth + row % kTileRows * kTileDepth + p % kTileDepth;
+    };
+    const TileBlock block{.steps = kinds.steps,
+                          .a = a.data(),
+                          .a_pitch = kinds.rows_are_packed ? kTileDepth : pitch,
+                          .a_below = kTileRows * (kinds.rows_are_packed ? depth : pitch),
+                          .a_step = kinds.rows_are_packed ? kTileRows * kTileDepth : kTileDepth,
+                          .b = b.data(),
+                          .c = c.data(),
+                          .c_pitch = kWidth,
+                          .add = kinds.add};
+    shape_tiles();
+    tile_block_kernel(kinds.row_tiles, kinds.column_tiles, kinds.a_passes)(block, earlier);
+    release_tiles();
+    EXPECT_EQ(earlier.rows, 0);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < kWidth; ++j) {
+        float sum = kinds.add || j >= kinds.column_tiles * kTileColumns ? before[static_cast<std::size_t>(i * kWidth + j)] : 0;
+        for (std::int64_t p = 0; p < depth && j < kinds.column_tiles * kTileColumns; ++p) {
+          const std::int64_t of_b = (p / 2 * kWidth + j) * 2 + p % 2;
+          sum += static_cast<float>(a.data()[place_of_a(i, p)]) * static_cast<float>(b.data()[of_b]);
+        }
+        ASSERT_EQ(c.data()[i * kWidth + j], sum) << i << ", " << j << " of " << kinds.row_tiles << " x " << kinds.column_tiles;
+      }
+    }
+  }
+
+  std::mt19937 random_{7};
+};
+
+TEST_F(TileBlocks, AreTheProductsWhateverTheirSizeAndLayout) {
+  for (const std::int64_t row_tiles : {1, 2}) {
+    for (const std::int64_t column_tiles : {1, 2}) {
+      for (const std::int64_t steps : {0, 1, 2, 3, 16}) {
+        for (int kind = 0; kind < 8; ++kind) {
+          TileSums none;
+          multiply({row_tiles, column_tiles, steps, (kind & 1) != 0, (kind & 2) != 0, (kind & 4) != 0}, none);
+        }
+      }
+    }
+  }
+}
+
+// Rows and columns that are not there are left as they are.
+TEST_F(TileBlocks, StoreEarlierSumsMeanwhile) {
+  constexpr std::int64_t kRows = 32, kPitch = 64;
+  for (const bool rounds : {false, true}) {
+    for (const bool streams : {false, true}) {
+      for (const std::int64_t rows : {1, 5, 16, 31, 32}) {
+        for (const int columns : {1, 15, 16, 17, 32}) {
+          if (streams && columns < kWidth) continue;
+          for (const std::int64_t steps : {0, 1, 3, 16, 40}) {
+            Lined<float> from(kRows * kWidth), to(kRows * kPitch);
+            for (std::int64_t i = 0; i < kRows * kWidth; ++i) from.data()[i] = 1 + static_cast<float>(i) / 256;
+            const std::int64_t size = rounds ? 2 : 4;
+            TileSums earlier{.from = from.data(),
+                             .rows = rows,
+                             .columns = columns == kWidth ? ~0u : (1u << columns) - 1,
+                             .as = rounds ? TileSums::As::bfloat16 : TileSums::As::float32,
+                             .is_streamed = streams,
+                             .to = reinterpret_cast<std::byte*>(to.data()),
+                             .to_pitch = kPitch * size};
+            multiply({2, 2, steps, false, false, false}, earlier);
+            fence_streaming_stores();
+            for (std::int64_t i = 0; i < kRows; ++i) {
+              for (std::int64_t j = 0; j < kPitch; ++j) {
+                const float sum = i < rows && j < columns ? from.data()[i * kWidth + j] : 0;
+                const float stored =
+                    rounds ? static_cast<float>(reinterpret_cast<bfloat16*>(to.data())[i * kPitch + j]) : to.data()[i * kPitch + j];
+                ASSERT_EQ(stored, rounds ? static_cast<float>(bfloat16(sum)) : sum) << i << ", " << j << " of " << rows << " x " << columns;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moesh::backend::cpu
+#endif
