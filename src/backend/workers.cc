@@ -45,21 +45,6 @@ bool seen_before_parking(const Condition& condition) {
   return false;
 }
 
-// The pool's lock is held for a fraction of a microsecond, and threads that end together want it together: parked and woken, one of them
-// would lose several.
-void lock_without_parking(std::unique_lock<std::mutex>& lock) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (lock.try_lock()) return;
-    pause();
-  }
-  lock.lock();
-}
-std::unique_lock<std::mutex> locked(std::mutex& mutex) {
-  std::unique_lock lock(mutex, std::defer_lock);
-  lock_without_parking(lock);
-  return lock;
-}
-
 // The number of a pool's thread; 0 for any other caller.
 thread_local int number_of_thread = 0;
 
@@ -211,7 +196,7 @@ class Workers::State {
   void post(Job& job) {
     std::int64_t sleepers = 0;
     {
-      const std::unique_lock lock = locked(mutex_);
+      const std::lock_guard lock(mutex_);
       open_.push_back(&job);
       ++posted_;
       sleepers = std::ssize(parked_);
@@ -237,7 +222,7 @@ class Workers::State {
   // After this, no thread uses the job.
   void withdraw(Job& job) {
     {
-      const std::unique_lock lock = locked(mutex_);
+      const std::lock_guard lock(mutex_);
       open_.erase(std::find(open_.begin(), open_.end(), &job));
     }
     const auto is_done = [&] { return job.helpers.load(std::memory_order_acquire) == 0; };
@@ -260,7 +245,7 @@ class Workers::State {
       if (Job* job = join_one()) {
         lock.unlock();
         job->work();
-        lock_without_parking(lock);
+        lock.lock();
         // The job may be destroyed as soon as it has no helpers.
         if (job->helpers.fetch_sub(1, std::memory_order_acq_rel) == 1) done_.notify_all();
         continue;
@@ -269,7 +254,7 @@ class Workers::State {
       const auto has_more = [&] { return posted_.load(std::memory_order_relaxed) != seen; };
       lock.unlock();
       seen_before_parking(has_more);
-      lock_without_parking(lock);
+      lock.lock();
       if (!has_more()) park(self, lock);
     }
   }

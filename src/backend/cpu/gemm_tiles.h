@@ -1,6 +1,6 @@
 // GEMM of bfloat16 operands on AMX. Tiles multiply so much faster than memory delivers that memory traffic decides: a part of b is packed
-// once and stays in the L2 cache, and the rows of a stream past it. They are read in place if their depth is contiguous, and transposed
-// once if it is not.
+// once and stays in the L2 cache, and a few rows of a at a time stay in the L1 cache while that part streams past. They are read in place
+// if their depth is contiguous, and transposed once if it is not.
 #pragma once
 
 #include "backend/cpu/gemm.h"
