@@ -8,7 +8,6 @@ using enum Kind;
 using enum Status;
 
 constexpr std::string_view kHelpRampup = "how the batch of enable_rampup_batch_size grows";
-constexpr std::string_view kHelpSpikes = "what skip_step_on_spikes takes for a spike";
 
 constexpr Key kTraining[] = {
     {"steps", integer, "150001", "-1..1000000000", used, "steps to train; -1 for learning_rate_schedule_steps"},
@@ -32,10 +31,11 @@ constexpr Key kTraining[] = {
     {"per_device_batch_size_start", real, "4.0", "", accepted, kHelpRampup},
     {"per_device_batch_size_increment", real, "2.0", "", accepted, kHelpRampup},
     {"global_rampup_samples", integer, "500", "", accepted, kHelpRampup},
-    {"skip_step_on_spikes", boolean, "false", "", planned_without,
-     "leaves out updates whose loss or gradient stands out from the recent ones"},
-    {"skip_step_interval", integer, "128", "1..", accepted, kHelpSpikes},
-    {"skip_step_scaling_factor", real, "6.0", "", accepted, kHelpSpikes},
+    {"skip_step_on_spikes", boolean, "false", "", used,
+     "leaves out updates whose loss or gradient norm stands out from those of recent steps"},
+    {"skip_step_interval", integer, "128", "1..", used, "skip_step_on_spikes: how many steps are recent"},
+    {"skip_step_scaling_factor", real, "6.0", "0..1000000", used,
+     "skip_step_on_spikes: standard deviations above the mean that are allowed"},
     {"trainable_parameters_mask", texts, "[]", "", used,
      "regular expressions: only parameters whose path holds one are trained; empty for all"},
 };

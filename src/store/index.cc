@@ -96,6 +96,10 @@ class Reader {
     if (json.contains("place")) made.place = get<std::string>(json, "place");
     made.optimizer = get<std::string>(json, "optimizer");
     made.parameters = count(json, "parameters");
+    if (json.contains("numbers")) {
+      const Json& numbers = object(json, "numbers");
+      for (const auto& [name, values] : numbers.items()) made.numbers[name] = get<std::vector<double>>(numbers, name.c_str());
+    }
     const Json &mesh = object(json, "mesh"), &settings = object(json, "settings");
     for (const auto& [axis, size] : mesh.items()) made.mesh.emplace_back(axis, get<std::int64_t>(mesh, axis.c_str()));
     for (const auto& [key, value] : settings.items()) made.settings.emplace_back(key, get<std::string>(settings, key.c_str()));
@@ -180,6 +184,15 @@ void write(JsonWriter& json, const About& about) {
   json.key("moesh").value(about.moesh).key("date").value(about.date).key("step").value(about.step).key("rows").value(about.rows);
   if (!about.place.empty()) json.key("place").value(about.place);
   json.key("optimizer").value(about.optimizer).key("parameters").value(about.parameters);
+  if (!about.numbers.empty()) {
+    json.line().key("numbers").begin_object();
+    for (const auto& [name, values] : about.numbers) {
+      json.key(name).begin_array();
+      for (const double value : values) json.value(value);
+      json.end_array();
+    }
+    json.end_object();
+  }
   json.line().key("mesh").begin_object();
   for (const auto& [axis, size] : about.mesh) json.key(axis).value(size);
   json.end_object().line().key("settings").begin_object();

@@ -59,6 +59,7 @@ struct About {
   std::vector<std::pair<std::string, std::int64_t>> mesh;
   Settings settings;
   std::string place = {};  // where the next row is in the data, if its number does not tell
+  std::map<std::string, std::vector<double>> numbers = {};  // of the run, besides its tensors
 };
 void write(JsonWriter& json, const About& about);  // writes its members into an object that is already open
 

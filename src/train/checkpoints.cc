@@ -29,7 +29,7 @@ std::int64_t parameters_in(const Trainer& trainer) {
 
 store::About about(const config::Settings& settings, const Trainer& trainer, const Batches& batches, std::int64_t step) {
   store::About made{MOESH_VERSION, local_time("%Y-%m-%dT%H:%M:%S%z"), step, batches.first_row(step + 1), settings.text("opt_type"),
-                    parameters_in(trainer), {}, given_settings(settings), batches.place(step + 1)};
+                    parameters_in(trainer), {}, given_settings(settings), batches.place(step + 1), trainer.recent().numbers()};
   for (const mesh::Axis& axis : trainer.plan().mesh.axes()) {
     if (axis.size() > 1) made.mesh.emplace_back(axis.name, axis.size());
   }
@@ -237,6 +237,9 @@ Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& w
     if (asked == Restored::all && !batches.begin(next, about.rows, about.place)) {
       log_notice("the data are other than when the checkpoint was saved, or are read otherwise: they begin at their beginning");
     }
+    const bool has_recent = asked == Restored::all && trainer.recent().take(about.numbers);
+    if (trainer.recent().are_watched() && next > 0 && !has_recent)
+      log_notice("the checkpoint has no losses of recent steps: no update is left out until half of skip_step_interval has been seen");
     if (source.kind == Source::Kind::own) {
       newest_ = asked_for_ = about.step;
       set_aside_after(about.step);

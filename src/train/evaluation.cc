@@ -76,7 +76,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
     }
     if (must_end(failure)) return std::nullopt;
     if (see) see(metrics.batches);
-    feeding_.feed(program_, batch, step, trainer_.pool());
+    feeding_.feed(program_, batch, {.step = step}, trainer_.pool());
     program_.run();
     entropy += result(models::results::entropy_sum);
     metrics.total_weights += result(models::results::positions);

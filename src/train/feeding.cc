@@ -77,11 +77,13 @@ Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::
 Feeding::Feeding(const config::Settings& settings, std::int64_t microbatches, const mesh::Mesh& mesh)
     : settings_(settings), microbatches_(microbatches), order_(mesh::context_order(settings, mesh)) {}
 
-Array Feeding::number(const std::string& name, const Shape& shape, std::int64_t step, run::Pool& pool) const {
-  if (name == update_inputs::learning_rate) return floats(pool, {learning_rate(settings_, step)}, {});
-  if (name == update_inputs::step) return floats(pool, {static_cast<double>(step + 1)}, {});
-  assert(name == models::inputs::draw_keys && "a number that nobody knows");
-  return integers(pool, models::draw_keys(settings_.integer("init_weights_seed"), step, shape[0]), shape);
+Array Feeding::number(const std::string& name, const Shape& shape, const StepNumbers& numbers, run::Pool& pool) const {
+  if (name == update_inputs::learning_rate) return floats(pool, {learning_rate(settings_, numbers.update)}, {});
+  if (name == update_inputs::step) return floats(pool, {static_cast<double>(numbers.update + 1)}, {});
+  if (name == update_inputs::loss_limit) return floats(pool, {numbers.limits.loss}, {});
+  if (name == update_inputs::grad_norm_limit) return floats(pool, {numbers.limits.grad_norm}, {});
+  if (name != models::inputs::draw_keys) return {};
+  return integers(pool, models::draw_keys(settings_.integer("init_weights_seed"), numbers.step, shape[0]), shape);
 }
 
 Array Feeding::rows(const Batch& batch, const std::string& name, const Placed& place, run::Pool& pool) const {
@@ -97,14 +99,12 @@ Array Feeding::rows(const Batch& batch, const std::string& name, const Placed& p
   return reshaped(all, place.shape);
 }
 
-void Feeding::feed(const run::Program& program, const Batch& batch, std::int64_t step, run::Pool& pool) const {
+void Feeding::feed(const run::Program& program, const Batch& batch, const StepNumbers& numbers, run::Pool& pool) const {
   for (const plan::Port& port : program.plan().ports) {
     if (port.kind != plan::Port::Kind::input) continue;
     const Placed place = program.value(port.view);
-    const bool is_number = port.name == update_inputs::learning_rate || port.name == update_inputs::step ||
-                           port.name == models::inputs::draw_keys;
-    program.put(port.view,
-                is_number ? number(port.name, place.shape, step, pool) : rows(batch, port.name, place, pool));
+    Array fed = number(port.name, place.shape, numbers, pool);
+    program.put(port.view, fed ? std::move(fed) : rows(batch, port.name, place, pool));
   }
 }
 

@@ -92,6 +92,13 @@ void report_not_finite(Trainer& trainer, const StepMetrics& metrics, const Batch
   }
 }
 
+void report_spike(const StepMetrics& metrics, std::int64_t recent) {
+  const bool is_of_loss = metrics.loss > metrics.limits->loss;
+  log_notice(fmt::format("the {} of step {} is {:.4g}, above the limit of {:.4g} from the last {}; its update is left out",
+                         is_of_loss ? "loss" : "gradient norm", metrics.step, is_of_loss ? metrics.loss : metrics.grad_norm,
+                         is_of_loss ? metrics.limits->loss : metrics.limits->grad_norm, counted(recent, "step")));
+}
+
 // What all processes of a run must agree on before its first step.
 std::vector<std::pair<std::string, std::string>> facts_of(const StepProgram& program, const config::Settings& settings) {
   std::vector<std::pair<std::string, std::string>> facts = config::given_settings(settings);
@@ -309,11 +316,14 @@ class Loop {
     if (!interrupts_.asked() && !is_asked_ && !has_failed_) attempt([&] { batch = parts_.batches.at(step, parts_.trainer.pool()); });
     if (must_end()) return false;
     std::vector<run::Span>* const spans = parts_.trace ? parts_.trace->begin_step(step) : nullptr;
+    const std::int64_t recent = parts_.trainer.recent().size();
     const StepMetrics metrics =
         parts_.trainer.run_step(batch, {.ends_before = parts_.checkpoints.guard(parts_.trainer), .spans = spans}).metrics;
     if (parts_.trace) parts_.trace->end_step(step);
     if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.raw_grad_norm)) {
       report_not_finite(parts_.trainer, metrics, batch, request_.settings);
+    } else if (metrics.is_left_out) {
+      report_spike(metrics, recent);
     }
     const std::string saved = parts_.checkpoints.after_step(parts_.trainer, parts_.batches);
     const StepSpeed speed{seconds_since(begin), flops_ / devices, tokens_ / devices, devices};

@@ -131,6 +131,7 @@ void TensorBoard::write(const StepMetrics& m, const StepSpeed& speed) {
   summary.scalar("perf/step_time_seconds", speed.seconds).scalar("perf/per_device_tflops", speed.flops * 1e-12);
   summary.scalar("perf/per_device_tflops_per_sec", speed.flops * 1e-12 / speed.seconds);
   summary.scalar("perf/per_device_tokens", speed.tokens).scalar("perf/per_device_tokens_per_sec", speed.tokens / speed.seconds);
+  if (m.limits) summary.scalar("optim/step_skipped", m.is_left_out ? 1 : 0);
   if (m.load.experts > 0 && m.load.layers() > 0) add_load(summary, m.load);
   add(summary.message(), m.step);
 }

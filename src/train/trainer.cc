@@ -84,6 +84,7 @@ Trainer::Trainer(StepProgram program, const config::Settings& settings, backend:
       company_(company),
       parameters_(std::move(program.parameters)),
       feeding_(settings, program.microbatches, program.mesh),
+      recent_(settings),
       owners_(program.owners),
       program_(std::move(program.plan), state_, workers, options(program.mesh)) {
   for (const plan::Port& port : plan().ports) {
@@ -153,13 +154,15 @@ void Trainer::set_parameter(const std::string& path, Array value) {
 
 StepResults Trainer::run_step(const Batch& batch, run::Observers observers) {
   if (!lost_.empty()) state(*lost_.begin());
-  feeding_.feed(program_, batch, steps_done_, *pool_);
+  const StepNumbers numbers = numbers_of(steps_done_);
+  feeding_.feed(program_, batch, numbers, *pool_);
   std::vector<double> sent;
   lost_.insert(state_names_.begin(), state_names_.end());
   observers.sent = &sent;
   program_.run(observers);
   lost_.clear();
-  StepResults results = read();
+  StepResults results = read(numbers);
+  recent_.add(results.metrics.loss, results.metrics.grad_norm, results.metrics.is_left_out);
   sum_sent(sent);
   results.metrics.load.sent = std::move(sent);
   ++steps_done_;
@@ -173,12 +176,12 @@ void Trainer::sum_sent(std::vector<double>& sent) const {
   sent.assign(sums.begin(), sums.end());
 }
 
-StepResults Trainer::read() const {
+StepResults Trainer::read(const StepNumbers& numbers) const {
   const auto result = [&](const std::string& name) { return program_.output(name); };
   StepResults results;
   StepMetrics& metrics = results.metrics;
   metrics.step = steps_done_;
-  metrics.learning_rate = learning_rate(settings_, steps_done_);
+  metrics.learning_rate = learning_rate(settings_, numbers.update);
   metrics.loss = scalar(result(step_results::loss));
   metrics.lm_loss = scalar(result(step_results::lm_loss));
   metrics.total_weights = scalar(result(step_results::positions));
@@ -186,6 +189,7 @@ StepResults Trainer::read() const {
   metrics.grad_norm = scalar(result(update_results::grad_norm));
   metrics.param_norm = scalar(result(update_results::param_norm));
   metrics.is_left_out = scalar(result(update_results::applied)) == 0;
+  if (recent_.are_watched()) metrics.limits = numbers.limits;
   if (const Placed balance = result(step_results::balance_loss)) metrics.balance_loss = scalar(balance);
   if (const Placed load = result(step_results::expert_load)) {
     results.loads = along_first(whole(load));
@@ -220,7 +224,7 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
   };
   // Stops before parameters and moments are changed.
   const auto is_enough = [&](const plan::Instruction& next) { return (company_.count() == 1 && found) || !changed_by(next).empty(); };
-  feeding_.feed(program_, batch, step, *pool_);
+  feeding_.feed(program_, batch, numbers_of(step), *pool_);
   program_.run({.watch = watch, .ends_before = is_enough});
   std::pair<std::int64_t, std::string> first{std::numeric_limits<std::int64_t>::max(), "not found when the step is run again"};
   for (const std::string& said :

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -33,7 +34,7 @@ struct ExpertLoad {
 
 struct StepMetrics {
   std::int64_t step = 0;
-  double learning_rate = 0;
+  double learning_rate = 0;  // of the update
   double loss = 0;          // as reported: lm_loss plus the balance loss
   double lm_loss = 0;       // cross entropy per position
   double balance_loss = 0;
@@ -42,7 +43,8 @@ struct StepMetrics {
   double grad_norm = 0;     // after clipping
   double param_norm = 0;    // after the update
   ExpertLoad load;           // of a model with experts
-  bool is_left_out = false;  // the loss or a gradient is not finite: parameters stayed as they were
+  bool is_left_out = false;           // the loss or a gradient is not finite, or a spike: parameters stayed as they were
+  std::optional<SpikeLimits> limits;  // with skip_step_on_spikes
 };
 
 // The results of a step besides the new parameters and moments.
@@ -75,6 +77,8 @@ class Trainer {
   std::vector<std::string_view> changed_by(const plan::Instruction& instruction) const;
   // To be called once all states have been written through their parts: the next step is the one after `step`.
   void go_on_after(std::int64_t step);
+  RecentSteps& recent() { return recent_; }
+  const RecentSteps& recent() const { return recent_; }
 
   // A program on the same parameters, which uses the scratch memory of the step if that is large enough.
   run::Program beside(plan::Plan plan) const;
@@ -96,7 +100,8 @@ class Trainer {
 
  private:
   run::ProgramOptions options(const mesh::Mesh& mesh) const;
-  StepResults read() const;
+  StepNumbers numbers_of(std::int64_t step) const { return {step, step - recent_.left_out(), recent_.limits()}; }
+  StepResults read(const StepNumbers& numbers) const;
   void sum_sent(std::vector<double>& sent) const;
 
   config::Settings settings_;
@@ -105,6 +110,7 @@ class Trainer {
   std::shared_ptr<run::Pool> pool_ = run::Pool::create();
   std::vector<Trained> parameters_;
   Feeding feeding_;
+  RecentSteps recent_;
   std::shared_ptr<run::State> state_ = std::make_shared<run::State>();
   int owners_;
   run::Program program_;

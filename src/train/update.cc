@@ -191,6 +191,11 @@ bool guards_parameters(const config::Settings& settings) {
          settings.boolean("abort_on_inf_loss");
 }
 
+// 1 if the value is not above the limit, and 0 if it is above it or no number.
+Tensor within(Tensor value, Tensor limit) {
+  return graph::unary(Unary::finite, graph::unary(Unary::sqrt, graph::binary(graph::Binary::subtract, limit, value)));
+}
+
 }  // namespace
 
 void add_update(Builder& builder, const std::vector<Trained>& parameters, const UpdateOf& of, const config::Settings& settings,
@@ -199,6 +204,9 @@ void add_update(Builder& builder, const std::vector<Trained>& parameters, const 
   builder.set_phase(graph::Phase::update);
   const Tensor rate = scalar_input(builder, update_inputs::learning_rate);
   const Tensor step = scalar_input(builder, update_inputs::step);
+  const bool watches_spikes = settings.boolean("skip_step_on_spikes");
+  const Tensor loss_limit = watches_spikes ? scalar_input(builder, update_inputs::loss_limit) : Tensor{};
+  const Tensor norm_limit = watches_spikes ? scalar_input(builder, update_inputs::grad_norm_limit) : Tensor{};
   std::vector<Slot> slots;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Trained& trained = parameters[i];
@@ -215,8 +223,15 @@ void add_update(Builder& builder, const std::vector<Trained>& parameters, const 
   const Tensor applied = !guards_parameters(settings) ? one
                                                       : graph::multiply(graph::unary(Unary::finite, of.loss),
                                                                         graph::unary(Unary::finite, norms.raw));
-  const UpdateNumbers numbers{vector_of({rate, step, norms.factor, applied}), vector_of({rate, step, one, applied})};
-  Balance balance(of.expert_load, numbers.of_gradients, settings.real("routed_bias_update_rate"));
+  // As in MaxText, the biases of routers move in a step with a spike too.
+  Tensor optimized = applied;
+  if (watches_spikes) {
+    const Tensor is_usual = graph::multiply(within(of.loss, loss_limit), within(norms.clipped, norm_limit));
+    optimized = graph::multiply(applied, is_usual);
+  }
+  const UpdateNumbers numbers{vector_of({rate, step, norms.factor, optimized}), vector_of({rate, step, one, optimized})};
+  const Tensor numbers_of_balance = watches_spikes ? vector_of({rate, step, one, applied}) : numbers.of_gradients;
+  Balance balance(of.expert_load, numbers_of_balance, settings.real("routed_bias_update_rate"));
   const config::PathMask undecayed(settings, "adamw_mask");
   std::vector<Tensor> updated;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -232,7 +247,7 @@ void add_update(Builder& builder, const std::vector<Trained>& parameters, const 
   builder.mark_result(norms.raw, update_results::raw_grad_norm);
   builder.mark_result(norms.clipped, update_results::grad_norm);
   builder.mark_result(graph::unary(Unary::sqrt, sum_of_squares(updated)), update_results::param_norm);
-  builder.mark_result(applied, update_results::applied);
+  builder.mark_result(optimized, update_results::applied);
 }
 
 }  // namespace moesh::train

@@ -14,7 +14,7 @@ namespace moesh::train {
 struct UpdateOf {
   std::vector<graph::Tensor> parameters;
   std::vector<graph::Tensor> gradients;
-  graph::Tensor loss;             // a step whose loss is not finite is left out, if the settings say so
+  graph::Tensor loss;             // a step whose loss is not finite or a spike is left out, if the settings say so
   graph::Tensor gradient_factor;  // multiplies the gradients; absent: 1
   graph::Tensor expert_load;      // [microbatches, MoE layers, E + 1]
 };
@@ -22,7 +22,10 @@ struct UpdateOf {
 // Names of the scalar inputs and of the results that are added besides the moments.
 namespace update_inputs {
 inline constexpr const char* learning_rate = "learning_rate";
-inline constexpr const char* step = "step";  // number of the step, from 1, counting those that were left out
+inline constexpr const char* step = "step";  // number of the step, from 1, counting those that were left out as they were not finite
+// With skip_step_on_spikes only: a step above them is left out.
+inline constexpr const char* loss_limit = "loss_limit";
+inline constexpr const char* grad_norm_limit = "grad_norm_limit";
 }  // namespace update_inputs
 namespace update_results {
 inline constexpr const char* raw_grad_norm = "raw_grad_norm";

@@ -290,6 +290,7 @@ const std::vector<Effect> kEffects{
     {"abort_on_nan_loss=false", kDiverging},
     {"abort_on_inf_loss=false", kExploding},
     {"non_finite_policy=skip_step", kDiverging},
+    {"skip_step_on_spikes=true", kLlama},
     {"reuse_example_batch=1", kText},
     {"learning_rate=0.5", kLlama},
     {"lr_schedule_type=wsd", kLlama},
@@ -317,6 +318,8 @@ std::string key_of(const Effect& effect) { return effect.change.substr(0, effect
 
 // Keys whose effect a change of one value does not show, with the test that shows it.
 const std::set<std::string> kElsewhere{
+    "skip_step_interval",        // RecentSteps.LimitByTheLastOnes
+    "skip_step_scaling_factor",  // RecentSteps.LimitByTheLastOnes
     "base_config",            // Load.ReadsWhatAFileInheritsBeforeIt
     "override_model_config",  // LoadModel.RefusesAnOverrideThatContradictsThePreset
     "num_pipeline_repeats",   // Pipeline.RefusesLayersThatDoNotDivide

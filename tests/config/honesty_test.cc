@@ -98,7 +98,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "use_double_wide_mlp=true",
       "training_objective=block_diffusion",
       "enable_rampup_batch_size=true",
-      "skip_step_on_spikes=true",
       "use_tunix_gradient_accumulation=true",
       "enable_diloco=true",
       "use_sft=true",

@@ -66,6 +66,7 @@ TEST(KeptRuns, GoOnToTheSameBits) {
        {kTinyModel,
         kTinyMixtral + "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=4 per_device_batch_size=1 ",
         kTinyModel + "scan_layers=false gradient_accumulation_steps=2 ", kTinyModel + "opt_type=muon ", kTinyModel + "opt_type=sgd ",
+        kTinyModel + "skip_step_on_spikes=true skip_step_interval=3 skip_step_scaling_factor=0 learning_rate=0.05 ",
         kTinyModel + "weight_dtype=bfloat16 mu_dtype=bfloat16 dtype=bfloat16 ",
         kTinyModel + "compile_topology=cpu-2 ici_fsdp_parallelism=2 owners=2 ",
         kTinyMixtral + "router_skew=1.0 dataset_type=text dataset_path=" + (test::source_folder() / "README.md").string() +

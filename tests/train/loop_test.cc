@@ -278,6 +278,32 @@ TEST(Train, LeavesOutUpdatesThatAreNotFinite) {
   EXPECT_TRUE(any);
 }
 
+// Each step is judged by those before it. One that is left out changes nothing, and the next one has its learning rate.
+TEST(Train, LeavesOutUpdatesOfSpikes) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.jsonl";
+  const std::string request = kTinyModel + "steps=12 learning_rate=0.3 skip_step_on_spikes=true skip_step_interval=4 skip_step_scaling_factor=0.5 ";
+  const Outcome outcome = train_with(request + "run_name=r base_output_directory=" + folder.path() + " metrics_file=" + path);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::regex report(R"(the (loss|gradient norm) of step \d+ is \S+, above the limit of \S+ from the last \d steps?; its update is left out)");
+  EXPECT_TRUE(std::regex_search(outcome.err, report)) << outcome.err;
+  RecentSteps recent(config::load(test::words_of(request)).settings);
+  const std::vector<json> metrics = metrics_in(path);
+  ASSERT_EQ(metrics.size(), 12u);
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const double loss = metrics[i]["loss"], norm = metrics[i]["grad_norm"];
+    const bool is_spike = loss > recent.limits().loss || norm > recent.limits().grad_norm;
+    EXPECT_EQ(metrics[i].value("update_left_out", false), is_spike) << i;
+    recent.add(loss, norm, is_spike);
+    if (!is_spike || i == 0) continue;
+    EXPECT_EQ(metrics[i]["param_norm"], metrics[i - 1]["param_norm"]) << i;
+    if (i + 1 == metrics.size()) continue;
+    EXPECT_EQ(metrics[i]["learning_rate"], metrics[i + 1]["learning_rate"]) << i;
+  }
+  EXPECT_GT(recent.left_out(), 0);
+  EXPECT_LT(recent.left_out(), 10);
+}
+
 double billions(std::int64_t parameters) { return static_cast<double>(parameters) / 1e9; }
 
 ModelSize size_of_model(const std::string& request, std::int64_t tokens = 1, std::int64_t length = 0) {

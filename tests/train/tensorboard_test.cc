@@ -38,6 +38,9 @@ TEST(TensorBoard, IsWrittenWhereARunHasAFolderUnlessItIsNotWanted) {
   for (const char* tag : {"learning/loss", "learning/current_learning_rate", "perf/per_device_tokens_per_sec", "experts/tokens", "experts/load",
                           "num_model_parameters", "| num_experts | 4 |"})
     EXPECT_THAT(text, HasSubstr(tag));
+  EXPECT_THAT(text, Not(HasSubstr("optim/step_skipped")));
+  ASSERT_EQ(cli::outcome(kLoggedExperts + std::string("steps=2 run_name=q skip_step_on_spikes=true")).code, 0);
+  EXPECT_THAT(test::read_text(event_files("moesh_output/q/tensorboard").front()), HasSubstr("optim/step_skipped"));
   ASSERT_EQ(cli::outcome(kLoggedExperts + std::string("steps=2 run_name=s enable_tensorboard=false")).code, 0);
   EXPECT_FALSE(fs::exists("moesh_output/s/tensorboard"));
   ASSERT_EQ(cli::outcome(kLoggedExperts + std::string("steps=2 enable_checkpointing=false metrics_file=m.jsonl run_name=t")).code, 0);

@@ -7,6 +7,7 @@
 
 #include "tests/support.h"
 #include "train/initialize.h"
+#include "train/spikes.h"
 #include "train/step.h"
 #include "train/update.h"
 
@@ -72,6 +73,10 @@ class Updating {
         feeds.push_back(array(shape, {train::learning_rate(settings(), steps)}));
       } else if (node.path == train::update_inputs::step) {
         feeds.push_back(array(shape, {static_cast<double>(steps + 1)}));
+      } else if (node.path == train::update_inputs::loss_limit) {
+        feeds.push_back(array(shape, {limits.loss}));
+      } else if (node.path == train::update_inputs::grad_norm_limit) {
+        feeds.push_back(array(shape, {limits.grad_norm}));
       } else {
         feeds.push_back(array(shape, gradients.at(next++)));
       }
@@ -119,6 +124,7 @@ class Updating {
   graph::Graph graph;
   std::map<std::string, run::Array> state;  // parameters and moments
   std::int64_t steps = 0;
+  train::SpikeLimits limits = {};
 
  private:
   backend::Workers workers{2};

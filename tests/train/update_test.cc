@@ -436,6 +436,29 @@ TEST(Update, OfAStepThatIsNotFiniteChangesNoBit) {
   }
 }
 
+// A loss or norm above its limit leaves all to be as it was but routers' biases; one at its limit does not.
+TEST(Update, OfASpikeOnlyMovesRoutersBiases) {
+  for (const std::string optimizer : {"adamw", "adam_pax", "sgd", "muon", "adamw gradient_clipping_threshold=0"}) {
+    for (const bool is_loss : {true, false}) {
+      Updating updating(kRouted + "skip_step_on_spikes=true opt_type=" + optimizer);
+      const std::vector<Numbers> gradients = random_gradients(updating, 1);
+      const double norm = updating.update(gradients, 1, kUneven).grad_norm;
+      std::map<std::string, Numbers> before;
+      for (const auto& [name, value] : updating.state) before[name] = updating.numbers(name);
+      const double below = 1 - 1e-6;
+      updating.limits = is_loss ? SpikeLimits{.loss = 3 * below} : SpikeLimits{.grad_norm = norm * below};
+      EXPECT_FALSE(updating.update(gradients, 3, kUneven).is_applied) << optimizer;
+      for (const auto& [name, numbers] : before) EXPECT_EQ(updating.numbers(name) == numbers, name != kBiasPath) << optimizer << " " << name;
+      EXPECT_FALSE(updating.update(gradients, std::nan(""), kUneven).is_applied) << optimizer;
+      updating.limits = {3, norm};
+      EXPECT_TRUE(updating.update(gradients, 3, kUneven).is_applied) << optimizer;
+      updating.limits = {};
+      EXPECT_TRUE(updating.update(random_gradients(updating, 50), 3, kUneven).is_applied) << optimizer;
+      for (const auto& [name, numbers] : before) EXPECT_NE(updating.numbers(name), numbers) << optimizer << " " << name;
+    }
+  }
+}
+
 TEST(Update, IsMadeOfWhatIsNotFiniteWhereNobodyGuardsAgainstIt) {
   Updating updating(kConstantRate + "abort_on_nan_loss=false abort_on_inf_loss=false");
   EXPECT_TRUE(updating.update(random_gradients(updating, 1), std::nan("")).is_applied);

@@ -8,31 +8,18 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// Tiles 0 to 3 hold the sums, row by row, 4 and 5 hold a, and 6 and 7 hold b. With `add`, the sums begin with what c holds. The tiles of the
-// second 16 rows of a come after those of the first for the whole depth or, with `a_of_panels`, at each step.
+// Tiles 4 and 5 hold a, and 6 and 7 hold b. The tiles of the second 16 rows of a come after those of the first for the whole depth or, with
+// `a_of_panels`, at each step.
 template <int row_tiles, int column_tiles, bool a_of_panels = false>
 void multiply_block(const Block<bfloat16>& block) {
   constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));
   constexpr std::int64_t kTile = kTileRows * kTileDepth;
   constexpr std::int64_t a_step = a_of_panels ? 2 * kTile : kTile, a_bytes = kTileDepth * kElement;
   const std::int64_t b_bytes = block.b_pitch * kElement, b_step = kTileRows * block.b_pitch, steps = block.steps;
-  const std::int64_t c_bytes = block.c_pitch * static_cast<std::int64_t>(sizeof(float));
   const bfloat16* a = block.a;
   const bfloat16* a_below = a + (a_of_panels ? kTile : kTileRows * block.a_room);
   const bfloat16* b = block.b;
-  float* const c = block.c;
-  float* const below = c + kTileRows * block.c_pitch;
-  if (block.add) {
-    read_tile<0>(c, c_bytes);
-    if constexpr (column_tiles == 2) read_tile<1, kBeside>(c, c_bytes);
-    if constexpr (row_tiles == 2) read_tile<2>(below, c_bytes);
-    if constexpr (row_tiles == 2 && column_tiles == 2) read_tile<3, kBeside>(below, c_bytes);
-  } else {
-    zero_tile<0>();
-    zero_tile<1>();
-    zero_tile<2>();
-    zero_tile<3>();
-  }
+  begin_sums<row_tiles, column_tiles>(block.c, block.c_pitch, block.add);
   for (std::int64_t step = 0; step < steps; ++step) {
     read_tile<6>(b, b_bytes);
     read_tile<4>(a, a_bytes);
@@ -50,10 +37,7 @@ void multiply_block(const Block<bfloat16>& block) {
     a_below += a_step;
     b += b_step;
   }
-  write_tile<0>(c, c_bytes);
-  if constexpr (column_tiles == 2) write_tile<1, kBeside>(c, c_bytes);
-  if constexpr (row_tiles == 2) write_tile<2>(below, c_bytes);
-  if constexpr (row_tiles == 2 && column_tiles == 2) write_tile<3, kBeside>(below, c_bytes);
+  write_sums<row_tiles, column_tiles>(block.c, block.c_pitch);
 }
 
 }  // namespace

@@ -55,30 +55,18 @@ void read(const void* from, std::int64_t row_bytes) {
   else read_tile<tile, offset>(from, row_bytes);
 }
 
-// Tiles 0 to 3 hold the sums, row by row, 4 and 5 hold a, and 6 and 7 hold b.
+// Tiles 4 and 5 hold a, and 6 and 7 hold b.
 template <int row_tiles, int column_tiles, bool a_passes>
 MOESH_TARGET void multiply(const TileBlock& block, TileSums& earlier) {
   constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));
   constexpr std::int64_t kPanelLine = 2 * kTileColumns * 2, kPanelStep = kTileRows * kPanelLine;
-  const std::int64_t a_bytes = block.a_pitch * kElement, c_bytes = block.c_pitch * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t a_bytes = block.a_pitch * kElement;
   const bfloat16* a = block.a;
   const bfloat16* a_below = a + block.a_below;
   const bfloat16* b = block.b;
-  float* const c = block.c;
-  float* const below = c + kTileRows * block.c_pitch;
   TileSums sums = earlier;
   const std::int64_t at_once = divide_up(sums.rows, 2 * std::max<std::int64_t>(1, block.steps));
-  if (block.add) {
-    read_tile<0>(c, c_bytes);
-    if constexpr (column_tiles == 2) read_tile<1, kBeside>(c, c_bytes);
-    if constexpr (row_tiles == 2) read_tile<2>(below, c_bytes);
-    if constexpr (row_tiles == 2 && column_tiles == 2) read_tile<3, kBeside>(below, c_bytes);
-  } else {
-    zero_tile<0>();
-    zero_tile<1>();
-    zero_tile<2>();
-    zero_tile<3>();
-  }
+  begin_sums<row_tiles, column_tiles>(block.c, block.c_pitch, block.add);
   for (std::int64_t step = 0; step < block.steps; ++step) {
     read<a_passes, 4>(a, a_bytes);
     read<!a_passes, 6>(b, kPanelLine * kElement);
@@ -96,17 +84,15 @@ MOESH_TARGET void multiply(const TileBlock& block, TileSums& earlier) {
   }
   store_rows(sums, sums.rows);
   earlier = sums;
-  write_tile<0>(c, c_bytes);
-  if constexpr (column_tiles == 2) write_tile<1, kBeside>(c, c_bytes);
-  if constexpr (row_tiles == 2) write_tile<2>(below, c_bytes);
-  if constexpr (row_tiles == 2 && column_tiles == 2) write_tile<3, kBeside>(below, c_bytes);
+  write_sums<row_tiles, column_tiles>(block.c, block.c_pitch);
 }
 
 }  // namespace
 
 TileBlockKernel tile_block_kernel(std::int64_t row_tiles, std::int64_t column_tiles, bool a_passes) {
-  static constexpr TileBlockKernel kKernels[2][2][2] = {{{multiply<1, 1, false>, multiply<1, 1, true>}, {multiply<1, 2, false>, multiply<1, 2, true>}},
-                                                        {{multiply<2, 1, false>, multiply<2, 1, true>}, {multiply<2, 2, false>, multiply<2, 2, true>}}};
+  static constexpr TileBlockKernel kKernels[2][2][2] = {
+      {{multiply<1, 1, false>, multiply<1, 1, true>}, {multiply<1, 2, false>, multiply<1, 2, true>}},
+      {{multiply<2, 1, false>, multiply<2, 1, true>}, {multiply<2, 2, false>, multiply<2, 2, true>}}};
   return kKernels[row_tiles - 1][column_tiles - 1][a_passes ? 1 : 0];
 }
 

@@ -1,5 +1,5 @@
-// The blocks of a GEMM on AMX: 32 rows of a stay in the L1 cache, and panels of b stream past them. The sums of a block are stored while the
-// next block is multiplied, since tiles and vectors work side by side.
+// The blocks of a GEMM on AMX: 32 rows of a stay in the L1 cache, and panels of b stream past them. The sums of a block are stored while
+// the next block is multiplied, since tiles and vectors work side by side.
 #pragma once
 
 #include <cstddef>

@@ -49,5 +49,33 @@ void add_tile_product() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(a), "i"(b));
 }
 
+// Tiles 0 to 3 hold the sums of a block, row by row, those of narrower or lower blocks some of these. They begin with what c holds if they
+// are added to it, and with zeros otherwise.
+template <int row_tiles, int column_tiles>
+void begin_sums(const float* c, std::int64_t pitch, bool add) {
+  if (!add) {
+    zero_tile<0>();
+    zero_tile<1>();
+    zero_tile<2>();
+    zero_tile<3>();
+    return;
+  }
+  const std::int64_t bytes = pitch * static_cast<std::int64_t>(sizeof(float));
+  const float* const below = c + kTileRows * pitch;
+  read_tile<0>(c, bytes);
+  if constexpr (column_tiles == 2) read_tile<1, kBeside>(c, bytes);
+  if constexpr (row_tiles == 2) read_tile<2>(below, bytes);
+  if constexpr (row_tiles == 2 && column_tiles == 2) read_tile<3, kBeside>(below, bytes);
+}
+template <int row_tiles, int column_tiles>
+void write_sums(float* c, std::int64_t pitch) {
+  const std::int64_t bytes = pitch * static_cast<std::int64_t>(sizeof(float));
+  float* const below = c + kTileRows * pitch;
+  write_tile<0>(c, bytes);
+  if constexpr (column_tiles == 2) write_tile<1, kBeside>(c, bytes);
+  if constexpr (row_tiles == 2) write_tile<2>(below, bytes);
+  if constexpr (row_tiles == 2 && column_tiles == 2) write_tile<3, kBeside>(below, bytes);
+}
+
 }  // namespace moesh::backend::cpu
 #endif
