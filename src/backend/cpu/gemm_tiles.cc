@@ -272,19 +272,20 @@ class TileProduct {
     const Range depth = of_.depth_of(piece.i);
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth), of_piece = depth_of_piece(chunk);
     const std::int64_t panels = divide_up(piece.columns.size(), kBlock), row_tiles = divide_up(rows.size(), kTileRows);
-    // Sums wait for those of the next chunk of the depth, or of the next piece.
+    // Sums that are not made in the result itself wait for those of the next piece, and if all chunks are deep, for those of the next chunk.
     const bool in_place = is_in_place(depth), is_deep = !in_place && chunk.size() < depth.size();
-    const bool wait = is_deep || (!in_place && of_piece < chunk.size());
+    const bool wait = is_deep || of_piece < chunk.size();
     TileBlock block;
     block.a_pitch = packed == nullptr ? *of_.a_pitch : kTileDepth;
     block.a_below = packed == nullptr ? kTileRows * block.a_pitch : kTileRows * depth_room;
     block.a_step = packed == nullptr ? kTileDepth : kTileRows * kTileDepth;
     for (std::int64_t begin = chunk.begin; begin == chunk.begin || begin < chunk.end; begin += of_piece) {
       const std::int64_t steps_before = (begin - chunk.begin) / kTileDepth;
-      const bool is_first = begin == depth.begin, is_last = std::min(begin + of_piece, chunk.end) == depth.end;
+      const Range waits_in = is_deep ? depth : chunk;
+      const bool is_first = begin == waits_in.begin, is_last = std::min(begin + of_piece, chunk.end) == waits_in.end;
       block.steps = divide_up(std::min(of_piece, chunk.end - begin), kTileDepth);
       block.a = (packed == nullptr ? of_.element_of_a(piece.i, rows.begin, begin) : packed + steps_before * block.a_step);
-      block.add = of_.options.add || !is_first;
+      block.add = of_.options.add || begin > depth.begin;
       for (std::int64_t panel = 0; panel < panels; ++panel) {
         const std::int64_t column = piece.columns.begin + panel * kBlock;
         const ProductPart part{piece.i, rows, {column, std::min(column + kBlock, piece.columns.end)}};
@@ -298,9 +299,9 @@ class TileProduct {
         }
         if (is_result) block.c_pitch = *of_.c_pitch;
         else if (block.c == turn.earlier.from) store_tile_sums(turn.earlier);
-        if (!is_result && block.add && (is_first || !wait)) of_.load_result(part, block.c, kBlock);
+        if (!is_result && block.add && is_first) of_.load_result(part, block.c, kBlock);
         tile_block_kernel(row_tiles, divide_up(width, kTileColumns), a_passes(piece))(block, turn.earlier);
-        if (!is_result && (is_last || !wait)) leave(part, block.c, turn);
+        if (!is_result && is_last) leave(part, block.c, turn);
       }
     }
   }
