@@ -29,6 +29,8 @@ std::string local_time(const char* format) {
   return {text, std::strftime(text, sizeof text, format, localtime_r(&now, &local))};
 }
 
+std::string local_time() { return local_time("%Y-%m-%dT%H:%M:%S%z"); }
+
 void make_folder(const std::string& path, std::string_view fix) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

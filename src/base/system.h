@@ -15,6 +15,7 @@ std::string host_name();
 
 // The local time in a format of strftime.
 std::string local_time(const char* format);
+std::string local_time();  // as in ISO 8601
 
 // Makes a folder and all folders above it; one that exists is left as it is.
 void make_folder(const std::string& path, std::string_view fix);

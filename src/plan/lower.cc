@@ -64,7 +64,8 @@ class Lowering {
       if (graph::is_root(node)) add_root(scope, node, node.op == Op::parameter || results.contains(node.path));
     }
     std::vector<ViewId> places;
-    for (std::size_t i = 0; i < graph.results.size(); ++i) places.push_back(place_of_result(scope, i));
+    const std::unordered_map<std::string, ViewId> states = plan_.views_of_states();
+    for (std::size_t i = 0; i < graph.results.size(); ++i) places.push_back(place_of_result(scope, i, states));
     for (std::size_t i = 0; i < places.size(); ++i) want(scope, graph.results[i], places[i]);
     lower_nodes(scope);
     put_results(scope, graph.results, places);
@@ -134,12 +135,13 @@ class Lowering {
     plan_.ports.push_back({is_state ? Port::Kind::state : Port::Kind::input, node.path, scope.view(id), first});
   }
 
-  ViewId place_of_result(const Scope& scope, std::size_t i) {
+  // `states`: views of states by name.
+  ViewId place_of_result(const Scope& scope, std::size_t i, const std::unordered_map<std::string, ViewId>& states) {
     const std::string name = i < scope.graph.result_names.size() ? scope.graph.result_names[i] : "";
     const graph::Value& value = scope.value(scope.graph.results[i]);
-    if (const Port* state = name.empty() ? nullptr : plan_.find_port(name, Port::Kind::state)) {
-      const View& given = view(state->view);
-      if (given.shape == value.shape && given.dtype == value.dtype && given.spec == value.spec) return state->view;
+    if (const auto state = states.find(name); !name.empty() && state != states.end()) {
+      const View& given = view(state->second);
+      if (given.shape == value.shape && given.dtype == value.dtype && given.spec == value.spec) return state->second;
       fail("what is kept from run to run is handed back in another shape, type or layout", name, "lay both out alike");
     }
     const ViewId place = new_place(name, Lasts::as_output, value);

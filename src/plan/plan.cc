@@ -1,12 +1,13 @@
 #include "plan/plan.h"
 
-#include <algorithm>
-
 namespace moesh::plan {
 
-const Port* Plan::find_port(std::string_view name, Port::Kind kind) const {
-  const auto found = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.kind == kind && port.name == name; });
-  return found == ports.end() ? nullptr : &*found;
+std::unordered_map<std::string, ViewId> Plan::views_of_states() const {
+  std::unordered_map<std::string, ViewId> all;
+  for (const Port& port : ports) {
+    if (port.kind == Port::Kind::state) all.emplace(port.name, port.view);
+  }
+  return all;
 }
 
 std::vector<std::int64_t> runs_of(const Plan& plan) {

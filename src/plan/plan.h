@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -95,7 +96,7 @@ struct Plan {
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<std::size_t>(id)]; }
   const View& view(ViewId id) const { return views[static_cast<std::size_t>(id)]; }
   const Buffer& buffer_of(ViewId id) const { return buffer(view(id).buffer); }
-  const Port* find_port(std::string_view name, Port::Kind kind) const;
+  std::unordered_map<std::string, ViewId> views_of_states() const;  // by name
 };
 
 // By instruction: how often it runs in a run of the plan.

@@ -1,7 +1,6 @@
 #include "serve/http.h"
 
 #include <algorithm>
-#include <dlfcn.h>
 
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -18,10 +17,9 @@ constexpr rlim_t kOtherFiles = 64;  // open files other than connections
 
 Listen load_module() {
   const std::filesystem::path place = module_place(kHttpModule);
-  void* module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* listen = module == nullptr ? nullptr : ::dlsym(module, "moesh_listen");
-  if (listen == nullptr) fail(fmt::format("the module that speaks HTTP cannot be opened: {}", ::dlerror()), place.string(), "build again");
-  return reinterpret_cast<Listen>(listen);
+  const ModuleEntry listen = open_module(place, "moesh_listen", false);
+  if (listen.address == nullptr) fail("the module that speaks HTTP cannot be opened: " + listen.error, place.string(), "build again");
+  return reinterpret_cast<Listen>(listen.address);
 }
 
 rlimit files_of_process() {

@@ -28,7 +28,7 @@ std::int64_t parameters_in(const Trainer& trainer) {
 }
 
 store::About about(const config::Settings& settings, const Trainer& trainer, const Batches& batches, std::int64_t step) {
-  store::About made{MOESH_VERSION, local_time("%Y-%m-%dT%H:%M:%S%z"), step, batches.first_row(step + 1), settings.text("opt_type"),
+  store::About made{MOESH_VERSION, local_time(), step, batches.first_row(step + 1), settings.text("opt_type"),
                     parameters_in(trainer), {}, given_settings(settings), batches.place(step + 1), trainer.recent().numbers()};
   for (const mesh::Axis& axis : trainer.plan().mesh.axes()) {
     if (axis.size() > 1) made.mesh.emplace_back(axis.name, axis.size());

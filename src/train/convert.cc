@@ -229,7 +229,7 @@ Converted to_checkpoint(const Conversion& conversion, const config::Settings& se
   const std::vector<Trained> parameters = trained_parameters(model, settings);
   store::HuggingFaceSource source(hugging_face_model(settings, config::model_shape(settings)),
                                   hugging_face_weights(conversion.from), model_tensors(parameters));
-  store::About about{MOESH_VERSION, local_time("%Y-%m-%dT%H:%M:%S%z"), 0, 0, "none", 0, {}, given_settings(settings)};
+  store::About about{MOESH_VERSION, local_time(), 0, 0, "none", 0, {}, given_settings(settings)};
   const auto room = std::make_shared<std::vector<std::byte>>();
   Progress progress("converting, tensor", static_cast<std::int64_t>(parameters.size()));
   std::vector<store::Held> held;

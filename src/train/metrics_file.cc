@@ -34,7 +34,7 @@ constexpr std::string_view kSignature = R"({"run": {"moesh": ")";
 // The line before a run's steps. It marks the file as ours and separates the runs in one file.
 std::string run_line(const config::Settings& settings) {
   JsonWriter json;
-  json.begin_object().key("run").begin_object().key("moesh").value(MOESH_VERSION).key("began").value(local_time("%Y-%m-%dT%H:%M:%S%z"));
+  json.begin_object().key("run").begin_object().key("moesh").value(MOESH_VERSION).key("began").value(local_time());
   json.key("settings").begin_object();
   for (const auto& [key, value] : config::given_settings(settings)) json.key(key).value(value);
   return json.end_object().end_object().end_object().text();
@@ -79,7 +79,7 @@ void MetricsFile::write(const StepMetrics& m, const StepTime& time, std::int64_t
 
 void MetricsFile::end(const run::Audit& audit) {
   JsonWriter json;
-  json.begin_object().key("run").begin_object().key("ended").value(local_time("%Y-%m-%dT%H:%M:%S%z"));
+  json.begin_object().key("run").begin_object().key("ended").value(local_time());
   json.key("planned_memory").value(audit.planned_memory).key("memory").value(audit.memory).key("collectives").begin_array();
   for (const run::AuditLine& line : folded(audit.collectives)) {
     json.begin_object().key("kind").value(graph::name_of(line.kind)).key("where").value(line.path).key("runs").value(line.runs);

@@ -83,10 +83,11 @@ std::vector<forecast::Offloaded> stacks_of(const graph::Graph& model, const Step
 
 std::vector<forecast::Offloaded> moments_of(const plan::Plan& plan, const sharding::Layout& layout) {
   std::vector<forecast::Offloaded> found;
+  const std::unordered_map<std::string, plan::ViewId> states = plan.views_of_states();
   for (const sharding::LaidTensor& moment : layout.moments) {
-    const plan::Port* port = plan.find_port(moment.path, plan::Port::Kind::state);
-    if (port == nullptr) continue;
-    const plan::BufferId buffer = plan.view(port->view).buffer;
+    const auto state = states.find(moment.path);
+    if (state == states.end()) continue;
+    const plan::BufferId buffer = plan.view(state->second).buffer;
     found.push_back({buffer, plan.buffer(buffer).bytes, -1});
   }
   return found;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <filesystem>
 
 #include <fmt/core.h>
@@ -32,13 +31,12 @@ Join load_module() {
     refuse("this moesh cannot join other processes: it was built without MPI", "several processes",
            "install libopenmpi-dev and openmpi-bin, and build again: rm -r build/release");
   }
-  void* module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  void* join = module == nullptr ? nullptr : ::dlsym(module, "moesh_join_processes");
-  if (join == nullptr) {
-    fail(fmt::format("the library that joins other processes cannot be used: {}", ::dlerror()), "several processes",
+  const ModuleEntry join = open_module(place, "moesh_join_processes", true);
+  if (join.address == nullptr) {
+    fail("the library that joins other processes cannot be used: " + join.error, "several processes",
          "install the library that is missing, or build moesh again on this machine");
   }
-  return reinterpret_cast<Join>(join);
+  return reinterpret_cast<Join>(join.address);
 }
 
 }  // namespace

@@ -272,7 +272,7 @@ class TileProduct {
     const Range depth = of_.depth_of(piece.i);
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth), of_piece = depth_of_piece(chunk);
     const std::int64_t panels = divide_up(piece.columns.size(), kBlock), row_tiles = divide_up(rows.size(), kTileRows);
-    // Sums that are not made in the result itself wait for those of the next piece, and if all chunks are deep, for those of the next chunk.
+    // Sums that are not made in the result itself wait for those of the next piece and, if they cannot be added to it, of the next chunk.
     const bool in_place = is_in_place(depth), is_deep = !in_place && chunk.size() < depth.size();
     const bool wait = is_deep || of_piece < chunk.size();
     TileBlock block;
