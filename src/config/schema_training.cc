@@ -33,7 +33,7 @@ constexpr Key kTraining[] = {
     {"global_rampup_samples", integer, "500", "", accepted, kHelpRampup},
     {"skip_step_on_spikes", boolean, "false", "", used,
      "leaves out updates whose loss or gradient norm stands out from those of recent steps"},
-    {"skip_step_interval", integer, "128", "1..", used, "skip_step_on_spikes: how many steps are recent"},
+    {"skip_step_interval", integer, "128", "1..1000000", used, "skip_step_on_spikes: how many steps are recent"},
     {"skip_step_scaling_factor", real, "6.0", "0..1000000", used,
      "skip_step_on_spikes: standard deviations above the mean that are allowed"},
     {"trainable_parameters_mask", texts, "[]", "", used,
