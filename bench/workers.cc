@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "backend/workers.h"
+#include "base/clock.h"
 #include "errors.h"
 #include "median.h"
 #include "words.h"
@@ -24,10 +25,6 @@ take turns. OpenMP's spin for a while after their work, unless GOMP_SPINCOUNT sa
   --threads=N    default: one for each core that this process may keep busy
   --rounds=N     default 30
 )";
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 void be_busy(double seconds) {
   const auto start = Clock::now();

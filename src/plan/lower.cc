@@ -139,7 +139,7 @@ class Lowering {
   ViewId place_of_result(const Scope& scope, std::size_t i, const std::unordered_map<std::string, ViewId>& states) {
     const std::string name = i < scope.graph.result_names.size() ? scope.graph.result_names[i] : "";
     const graph::Value& value = scope.value(scope.graph.results[i]);
-    if (const auto state = states.find(name); !name.empty() && state != states.end()) {
+    if (const auto state = states.find(name); state != states.end()) {
       const View& given = view(state->second);
       if (given.shape == value.shape && given.dtype == value.dtype && given.spec == value.spec) return state->second;
       fail("what is kept from run to run is handed back in another shape, type or layout", name, "lay both out alike");

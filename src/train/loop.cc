@@ -93,10 +93,12 @@ void report_not_finite(Trainer& trainer, const StepMetrics& metrics, const Batch
 }
 
 void report_spike(const StepMetrics& metrics, std::int64_t recent) {
-  const bool is_of_loss = metrics.loss > metrics.limits->loss;
-  log_notice(fmt::format("the {} of step {} is {:.4g}, above the limit of {:.4g} from the last {}; its update is left out",
-                         is_of_loss ? "loss" : "gradient norm", metrics.step, is_of_loss ? metrics.loss : metrics.grad_norm,
-                         is_of_loss ? metrics.limits->loss : metrics.limits->grad_norm, counted(recent, "step")));
+  const auto report = [&](const char* what, double value, double limit) {
+    log_notice(fmt::format("the {} of step {} is {:.4g}, above the limit of {:.4g} from the last {}; its update is left out", what,
+                           metrics.step, value, limit, counted(recent, "step")));
+  };
+  if (metrics.loss > metrics.limits->loss) report("loss", metrics.loss, metrics.limits->loss);
+  else report("gradient norm", metrics.grad_norm, metrics.limits->grad_norm);
 }
 
 // What all processes of a run must agree on before its first step.

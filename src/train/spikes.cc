@@ -43,7 +43,7 @@ void RecentSteps::add(double loss, double grad_norm, bool is_left_out) {
 }
 
 RunNumbers RecentSteps::numbers() const {
-  if (!are_watched()) return {};
+  if (!are_watched() && left_out_ == 0) return {};
   return {{kLosses, losses_}, {kGradNorms, grad_norms_}, {kLeftOut, {static_cast<double>(left_out_)}}};
 }
 

@@ -32,7 +32,7 @@ class RecentSteps {
   SpikeLimits limits() const;
   void add(double loss, double grad_norm, bool is_left_out);
   std::int64_t size() const { return static_cast<std::int64_t>(losses_.size()); }
-  // The steps that were left out: neither the optimizer nor the learning rate counts them.
+  // The steps that were left out: neither the optimizer nor the learning rate counts them, also in a later run that watches none.
   std::int64_t left_out() const { return left_out_; }
 
   RunNumbers numbers() const;

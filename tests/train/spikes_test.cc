@@ -64,6 +64,19 @@ TEST(RecentSteps, AreKeptAndTaken) {
   EXPECT_EQ(shorter.left_out(), 3);
 }
 
+// A run that watches no steps hands on how many were left out before it.
+TEST(RecentSteps, AreCountedThroughARunThatWatchesNone) {
+  RecentSteps watched = recent_steps(kWatch), unwatched = recent_steps("steps=1"), again = recent_steps(kWatch);
+  for (int i = 0; i < 3; ++i) watched.add(1, 1, true);
+  EXPECT_TRUE(unwatched.take(watched.numbers()));
+  EXPECT_EQ(unwatched.left_out(), 3);
+  EXPECT_EQ(unwatched.size(), 0);
+  unwatched.add(std::nan(""), 1, true);
+  EXPECT_TRUE(again.take(unwatched.numbers()));
+  EXPECT_EQ(again.left_out(), 3);
+  EXPECT_EQ(again.size(), 0);
+}
+
 TEST(RecentSteps, AreNotTakenFromNumbersThatDoNotFit) {
   RecentSteps recent = recent_steps(kWatch);
   recent.add(1, 2, false);

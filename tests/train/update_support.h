@@ -2,10 +2,11 @@
 #pragma once
 
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
-#include "tests/support.h"
+#include "tests/train/trainer_support.h"
 #include "train/initialize.h"
 #include "train/spikes.h"
 #include "train/step.h"
@@ -130,5 +131,25 @@ class Updating {
   backend::Workers workers{2};
   std::shared_ptr<run::Pool> pool = run::Pool::create();
 };
+
+inline const std::string kConstantRate = kTinyModel + "learning_rate=0.03 warmup_steps_fraction=0 learning_rate_final_fraction=1 ";
+
+inline Numbers random_numbers(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  Numbers made;
+  for (std::int64_t i = 0; i < count; ++i) {
+    made.push_back(static_cast<double>(static_cast<float>(static_cast<double>(random()) / 2147483648.0 - 1)));
+  }
+  return made;
+}
+
+// A random gradient for every parameter instead of the model's.
+inline std::vector<Numbers> random_gradients(const Updating& updating, unsigned seed) {
+  std::vector<Numbers> all;
+  for (const train::Trained& trained : updating.trained) {
+    all.push_back(random_numbers(elements(trained.shape), seed + static_cast<unsigned>(all.size())));
+  }
+  return all;
+}
 
 }  // namespace moesh::test

@@ -284,7 +284,7 @@ class TileProduct {
       const Range waits_in = is_deep ? depth : chunk;
       const bool is_first = begin == waits_in.begin, is_last = std::min(begin + of_piece, chunk.end) == waits_in.end;
       block.steps = divide_up(std::min(of_piece, chunk.end - begin), kTileDepth);
-      block.a = (packed == nullptr ? of_.element_of_a(piece.i, rows.begin, begin) : packed + steps_before * block.a_step);
+      block.a = packed == nullptr ? of_.element_of_a(piece.i, rows.begin, begin) : packed + steps_before * block.a_step;
       block.add = of_.options.add || begin > depth.begin;
       for (std::int64_t panel = 0; panel < panels; ++panel) {
         const std::int64_t column = piece.columns.begin + panel * kBlock;

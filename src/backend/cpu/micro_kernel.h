@@ -205,8 +205,6 @@ void store_avx512_bf16(const float* from, std::int64_t from_pitch, std::int64_t 
                        std::int64_t to_pitch);
 
 // Uses non-temporal stores, so that fence_streaming_stores() must follow. Columns are a multiple of 32, and lines begin on a cache line.
-void stream_avx512(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, bfloat16* to,
-                   std::int64_t to_pitch);
 void stream_avx512(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, float* to, std::int64_t to_pitch);
 
 // Whether GEMMs of bfloat16 read it as it is; otherwise they widen it to float32.

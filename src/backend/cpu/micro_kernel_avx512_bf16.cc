@@ -87,15 +87,6 @@ void multiply_runs_and_pack_avx512_bf16(const Block<bfloat16>& block, const Unpa
   }
 }
 
-[[gnu::target("avx512f,avx512bf16")]] void stream_avx512(const float* from, std::int64_t from_pitch, std::int64_t rows,
-                                                         std::int64_t columns, bfloat16* to, std::int64_t to_pitch) {
-  for (std::int64_t i = 0; i < rows; ++i, from += from_pitch, to += to_pitch) {
-    for (std::int64_t j = 0; j < columns; j += 2 * kWidth) {
-      const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + j + kWidth), _mm512_loadu_ps(from + j));
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + j), (__m512i)rounded);
-    }
-  }
-}
 [[gnu::target("avx512f")]] void stream_avx512(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns,
                                               float* to, std::int64_t to_pitch) {
   for (std::int64_t i = 0; i < rows; ++i, from += from_pitch, to += to_pitch) {

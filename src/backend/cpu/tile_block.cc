@@ -13,40 +13,50 @@
 
 #define MOESH_TARGET [[gnu::target("avx512f,avx512bw,avx512bf16")]]
 #define MOESH_INLINE [[gnu::target("avx512f,avx512bw,avx512bf16"), gnu::always_inline]] inline
+#define MOESH_STORE __attribute__((target("avx512f,avx512bw,avx512bf16"), always_inline))
 
 namespace moesh::backend::cpu {
 namespace {
 
 constexpr std::int64_t kRow = 2 * kTileColumns;  // sums of a row
 
-MOESH_INLINE void store_rows(TileSums& sums, std::int64_t most) {
+// Calls store(sums, where they go) for the next rows of sums, `most` of them at most.
+template <typename Store>
+MOESH_INLINE void for_rows(TileSums& sums, std::int64_t most, const Store& store) {
   const std::int64_t count = std::min(most, sums.rows);
   const float* from = sums.from;
   std::byte* to = sums.to;
-  if (sums.as == TileSums::As::bfloat16 && !sums.is_streamed) {
-    for (std::int64_t i = 0; i < count; ++i, from += kRow, to += sums.to_pitch) {
-      const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_load_ps(from + kTileColumns), _mm512_load_ps(from));
-      _mm512_mask_storeu_epi16(to, sums.columns, (__m512i)rounded);
-    }
-  } else if (sums.as == TileSums::As::bfloat16) {
-    for (std::int64_t i = 0; i < count; ++i, from += kRow, to += sums.to_pitch) {
-      const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_load_ps(from + kTileColumns), _mm512_load_ps(from));
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)rounded);
-    }
-  } else if (!sums.is_streamed) {
-    for (std::int64_t i = 0; i < count; ++i, from += kRow, to += sums.to_pitch) {
-      _mm512_mask_storeu_ps(to, static_cast<__mmask16>(sums.columns), _mm512_load_ps(from));
-      _mm512_mask_storeu_ps(to + kBeside, static_cast<__mmask16>(sums.columns >> kTileColumns), _mm512_load_ps(from + kTileColumns));
-    }
-  } else {
-    for (std::int64_t i = 0; i < count; ++i, from += kRow, to += sums.to_pitch) {
-      _mm512_stream_ps(reinterpret_cast<float*>(to), _mm512_load_ps(from));
-      _mm512_stream_ps(reinterpret_cast<float*>(to + kBeside), _mm512_load_ps(from + kTileColumns));
-    }
-  }
+  for (std::int64_t i = 0; i < count; ++i, from += kRow, to += sums.to_pitch) store(from, to);
   sums.from = from;
   sums.to = to;
   sums.rows -= count;
+}
+
+MOESH_INLINE __m512i rounded(const float* from) {
+  return (__m512i)_mm512_cvtne2ps_pbh(_mm512_load_ps(from + kTileColumns), _mm512_load_ps(from));
+}
+
+MOESH_INLINE void store_rows(TileSums& sums, std::int64_t most) {
+  const bool rounds = sums.as == TileSums::As::bfloat16;
+  if (rounds && !sums.is_streamed) {
+    const __mmask32 columns = sums.columns;
+    for_rows(sums, most, [&](const float* from, std::byte* to) MOESH_STORE { _mm512_mask_storeu_epi16(to, columns, rounded(from)); });
+  } else if (rounds) {
+    for_rows(sums, most, [](const float* from, std::byte* to) MOESH_STORE {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), rounded(from));
+    });
+  } else if (!sums.is_streamed) {
+    const auto left = static_cast<__mmask16>(sums.columns), right = static_cast<__mmask16>(sums.columns >> kTileColumns);
+    for_rows(sums, most, [&](const float* from, std::byte* to) MOESH_STORE {
+      _mm512_mask_storeu_ps(to, left, _mm512_load_ps(from));
+      _mm512_mask_storeu_ps(to + kBeside, right, _mm512_load_ps(from + kTileColumns));
+    });
+  } else {
+    for_rows(sums, most, [](const float* from, std::byte* to) MOESH_STORE {
+      _mm512_stream_ps(reinterpret_cast<float*>(to), _mm512_load_ps(from));
+      _mm512_stream_ps(reinterpret_cast<float*>(to + kBeside), _mm512_load_ps(from + kTileColumns));
+    });
+  }
 }
 
 template <bool passes, int tile, int offset = 0>
