@@ -371,7 +371,6 @@ void read_gpt_oss(Reader& reader) {
   reader.give("mlp_bias", true);
   read_experts(reader, "num_local_experts");
   reader.give("routed_bias", true);
-  reader.give("base_moe_mlp_dim", reader.integer("intermediate_size"));
   if (reader.real("swiglu_alpha", 1.702) != 1.702) reader.refuse_key("swiglu_alpha", "1.702");
   const double limit = reader.real("swiglu_limit", 7);
   if (limit <= 0) reader.refuse_key("swiglu_limit", "a number above 0");

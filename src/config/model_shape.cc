@@ -97,7 +97,6 @@ void give_gemma4_heads(ModelShape& shape, const Settings& settings) {
   heads.norms_values = true;
   heads.scales_value_norm = settings.boolean("v_norm_with_scale");
   heads.rotates_half_prefixes = true;
-  heads.scales_query_init = !heads.scales_query && !settings.boolean("use_qk_norm");
   heads.scales_query = true;
   if (heads.score_scale < 0) heads.score_scale = 1;
   const auto own = [&](const char* key, std::int64_t otherwise) {
@@ -126,7 +125,8 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   shape.experts = settings.integer("num_experts");
   shape.experts_per_token = settings.integer("num_experts_per_tok");
   const std::int64_t own_dim = settings.integer("base_moe_mlp_dim");
-  shape.mlp_dim = (own_dim > 0 ? own_dim : settings.integer("base_mlp_dim")) * scales.mlp;
+  const bool has_own_dim = own_dim > 0 && settings.text("decoder_block") != "gpt_oss";
+  shape.mlp_dim = (has_own_dim ? own_dim : settings.integer("base_mlp_dim")) * scales.mlp;
   shape.shared_experts = settings.integer("shared_experts");
   const std::int64_t shared_dim = settings.integer("shared_expert_mlp_dim");
   const bool is_gemma = settings.text("decoder_block") == "gemma4";
@@ -165,8 +165,8 @@ HeadNorm head_norm_of(Block block, const Settings& settings) {
 
 // Whether the family scales scores; otherwise the query's kernel is scaled instead.
 bool has_own_scale(Block block) {
-  return is_one_of(block, {Block::qwen3, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt3, Block::gpt_oss, Block::llama4,
-                           Block::gemma3, Block::olmo3, Block::envy});
+  return is_one_of(block, {Block::qwen2, Block::qwen3, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt3, Block::gpt_oss,
+                           Block::llama4, Block::gemma3, Block::olmo3, Block::envy});
 }
 
 // For each layer of a cycle that `key` lists, the index in `known` of its word. Empty if the key is.
@@ -321,6 +321,28 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
   }
 }
 
+// MaxText builds modules for these families only; the norms of Gemma's and GPT-3's have other parameters.
+bool may_predict_ahead(Block block) {
+  return !is_one_of(block, {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4, Block::gpt3, Block::envy, Block::qwen3_custom_moe});
+}
+
+void check_prediction(const ModelShape& shape, const Settings& settings) {
+  if (shape.prediction_modules == 0) return;
+  const std::string& where = settings.origin("mtp_num_layers").where;
+  if (!may_predict_ahead(shape.block)) {
+    refuse(fmt::format("multi-token prediction is not there for decoder_block={}", settings.text("decoder_block")), where,
+           "mtp_num_layers=0");
+  }
+  if (!shape.scan && shape.layers_per_module() > 1) {
+    refuse("a module of multi-token prediction has a whole cycle of layers, and scan_layers=false has none", where,
+           "scan_layers=true, or mtp_num_layers=0");
+  }
+  if (shape.block == Block::deepseek && shape.dense_layers == shape.layers) {
+    refuse("a module of multi-token prediction has a layer like the model's last, and no layer has experts", where,
+           "a smaller first_num_dense_layers, or mtp_num_layers=0");
+  }
+}
+
 }  // namespace
 
 AttentionShape ModelShape::attention_of(const LayerShape& layer) const {
@@ -334,8 +356,10 @@ AttentionShape ModelShape::attention_of(const LayerShape& layer) const {
 }
 
 std::int64_t ModelShape::moe_layers() const {
-  if (!is_moe() || block == Block::deepseek) return layers - dense_layers;
-  std::int64_t count = 0;
+  if (!is_moe() || block == Block::deepseek) return layers - dense_layers + prediction_modules;
+  std::int64_t of_module = 0;
+  for (const LayerShape& layer : of_cycle) of_module += layer.has_experts ? 1 : 0;
+  std::int64_t count = prediction_modules * of_module;
   for (std::int64_t layer = 0; layer < layers; ++layer) count += this->layer(layer % layers_per_cycle()).has_experts ? 1 : 0;
   return count;
 }
@@ -415,7 +439,7 @@ ModelShape model_shape(const Settings& settings) {
   if (shape.block == Block::qwen2) shape.attention.out_bias = false;
   const bool latent = shape.block == Block::deepseek && shape.attention.latent;
   shape.attention.scales_query = has_own_scale(shape.block) || latent || shape.attention.score_scale >= 0;
-  shape.attention.scales_query_init = !shape.attention.scales_query;
+  shape.attention.scales_query_init = !shape.attention.scales_query && !settings.boolean("use_qk_norm");
   if (shape.block == Block::gemma4) give_gemma4_heads(shape, settings);
   if (known_name(settings) == "gemma3-27b" && shape.attention.score_scale < 0)
     shape.attention.score_scale = 1 / std::sqrt(static_cast<double>(shape.emb_dim / shape.attention.query_heads));
@@ -446,10 +470,12 @@ ModelShape model_shape(const Settings& settings) {
   shape.norms_attention = is_olmo || (may_norm && settings.boolean("use_post_attn_norm"));
   shape.norms_mlp = is_olmo || ((may_norm || shape.block == Block::envy) && settings.boolean("use_post_ffw_norm"));
   shape.of_cycle = layers_of_cycle(shape, settings);
+  shape.prediction_modules = settings.integer("mtp_num_layers");
   check_layers(shape, settings);
   check_attention(shape, settings);
   check_heads(shape, settings);
   check_experts(shape, settings);
+  check_prediction(shape, settings);
   return shape;
 }
 

@@ -124,6 +124,7 @@ struct ModelShape {
   bool has_pairs = false;            // each of `layers` is a pair of layers, one after the other
   bool scan = true;
   bool nests_layers = false;         // the layers of a cycle but its last are a stack of their own
+  std::int64_t prediction_modules = 0;  // of multi-token prediction: each has layers of its own, a cycle of the last kind
   AttentionShape attention;
   GlobalHeads global_heads;
   std::int64_t mlp_dim = 0;
@@ -146,7 +147,8 @@ struct ModelShape {
   bool norms_mlp = false;         // normalises the result of the MLP or the experts
 
   bool is_moe() const { return moe.experts > 1; }
-  std::int64_t moe_layers() const;
+  std::int64_t moe_layers() const;  // with those of prediction modules
+  std::int64_t layers_per_module() const { return block == Block::deepseek ? 1 : layers_per_cycle(); }
   AttentionShape attention_of(const LayerShape& layer) const;
   std::int64_t layers_per_cycle() const { return static_cast<std::int64_t>(of_cycle.size()); }
   std::int64_t layers_of_model() const { return has_pairs ? 2 * layers : layers; }

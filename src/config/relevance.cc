@@ -88,7 +88,7 @@ bool has_dense_width(S s) {
   const bool may_differ = may_mix_mlps(s) || is_block(s, "qwen3_custom_moe");
   if (is_block(s, "gemma4") && s.integer("shared_expert_mlp_dim") <= 0) return true;
   const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !may_differ;
-  return has_dense_mlp(s) || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
+  return has_dense_mlp(s) || is_block(s, "gpt_oss") || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
 }
 
 constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers", "routed_scaling_factor", "routed_bias_update_rate",
@@ -134,6 +134,8 @@ constexpr std::string_view kOfGroups[] = {"topk_routing_group"};
 constexpr std::string_view kOfClampedExperts[] = {"mlp_activations_limit"};
 constexpr std::string_view kOfGates[] = {"mlp_activations"};
 constexpr std::string_view kOfOwnNormalization[] = {"norm_topk_prob"};
+constexpr std::string_view kOfOwnWidth[] = {"base_moe_mlp_dim"};
+constexpr std::string_view kOfModules[] = {"mtp_loss_scaling_factor"};
 constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
                                            "mlp_bias",
                                            "shard_exp_on_fsdp",
@@ -298,7 +300,9 @@ constexpr Need kNeeds[] = {
     {"sparse_matmul=false without capacity_factor, and experts wider than their input", weights_dense_results, kOfWideDropless},
     {"a dense MLP or shared experts without fused_mlp, or sparse_matmul=false",
      [](S s) { return (!s.boolean("fused_mlp") && (has_dense_mlp(s) || has_shared_experts(s))) || !is_sparse(s); }, kOfPlainProducts},
-    {"a dense MLP, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
+    {"a dense MLP, decoder_block=gpt_oss, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
+    {"another decoder_block than gpt_oss, whose experts have base_mlp_dim", [](S s) { return !is_block(s, "gpt_oss"); }, kOfOwnWidth},
+    {"mtp_num_layers", [](S s) { return s.integer("mtp_num_layers") > 0; }, kOfModules},
     {"a dense MLP or shared experts", [](S s) { return has_dense_mlp(s) || has_shared_experts(s); }, kOfDenseMlp},
     {"experts, a norm behind the MLP, or layers of several kinds", reads_mlp_results, kOfReadResults},
     {"an MLP behind attention, which decoder_block=default has beside it", reads_out_proj, kOfReadAttention},

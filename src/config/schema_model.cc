@@ -54,6 +54,14 @@ constexpr Key kModel[] = {
     {"trainable_position_size", integer, "-1", "-1..1000000000", used, "rows of a trained table of positions; -1 for none"},
 };
 
+constexpr Key kMultiTokenPrediction[] = {
+    {"mtp_num_layers", integer, "0", "0..64", used,
+     "modules behind the layers that learn to predict tokens further ahead; decoding leaves them out"},
+    {"mtp_loss_scaling_factor", real, "0.1", "0..1000000", used, "weight of those modules' mean loss"},
+    {"mtp_eval_target_module", integer, "0", "0..64", planned_without,
+     "module whose guesses evaluation compares with the model's; only 0, for none, here"},
+};
+
 constexpr Key kFormats[] = {
     {"dtype", choice, "bfloat16", "bfloat16|float32|!float16", used,
      "format of activations and of products; sums are always float32"},
@@ -70,6 +78,7 @@ constexpr Key kFormats[] = {
 
 constexpr Topic kModelTopics[] = {
     {.title = "Model shape", .keys = kModel, .is_of_models = true},
+    {.title = "Multi-token prediction", .keys = kMultiTokenPrediction, .is_of_models = true},
     {"Number formats", kFormats},
 };
 

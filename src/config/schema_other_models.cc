@@ -7,7 +7,6 @@ namespace {
 using enum Kind;
 using enum Status;
 
-constexpr std::string_view kHelpMultiTokenPrediction = "setting of mtp_num_layers";
 constexpr std::string_view kHelpOtherIndexer = "setting of use_indexer";
 constexpr std::string_view kHelpMoba = "setting of moba";
 constexpr std::string_view kHelpCompressed = "setting of attention_type=compressed";
@@ -15,12 +14,6 @@ constexpr std::string_view kHelpGatedDeltaNet = "setting of gated delta-net laye
 constexpr std::string_view kHelpHyperConnections = "setting of mhc_expansion_rate";
 constexpr std::string_view kHelpEngram = "setting of engram_layers";
 constexpr std::string_view kHelpOtherDiffusion = "setting of block diffusion, which moesh does not do";
-
-constexpr Key kMtp[] = {
-    {"mtp_num_layers", integer, "0", kCountOrZero, planned_without, "extra layers that predict tokens further ahead; only 0 here"},
-    {"mtp_loss_scaling_factor", real, "0.1", "0..", accepted, kHelpMultiTokenPrediction},
-    {"mtp_eval_target_module", integer, "0", "0..", accepted, kHelpMultiTokenPrediction},
-};
 
 constexpr Key kSparseAttention[] = {
     {"use_indexer", boolean, "false", "", refused, "an indexer that picks the keys a query sees"},
@@ -84,8 +77,9 @@ constexpr Key kDiffusion[] = {
 };
 
 constexpr Topic kOtherModelsTopics[] = {
-    {"Multi-token prediction", kMtp},       {"Sparse and compressed attention", kSparseAttention},
-    {"Linear attention", kLinearAttention}, {"Other residual streams and embeddings", kResidual},
+    {"Sparse and compressed attention", kSparseAttention},
+    {"Linear attention", kLinearAttention},
+    {"Other residual streams and embeddings", kResidual},
     {"Block diffusion", kDiffusion},
 };
 

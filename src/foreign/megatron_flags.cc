@@ -39,7 +39,7 @@ constexpr KnownFlags kIdle[] = {
      "bert-load titles-data-path query-in-block-prob use-one-sent-docs evidence-data-path retriever-* block-data-path "
      "embedding-path indexer-batch-size indexer-log-interval num-classes img-h img-w num-channels patch-dim classes-fraction "
      "data-per-class-fraction no-data-sharding head-lr-mult vision-* swin-backbone-type mask-type mask-factor iter-per-epoch "
-     "dino-* moe-upcycling-granularity sft-tokenizer-prompt-format logits-* mtp-standalone mtp-loss-scaling-factor "
+     "dino-* moe-upcycling-granularity sft-tokenizer-prompt-format logits-* mtp-standalone "
      "mtp-use-repeated-layer mtp-detach-heads mtp-hsm mtp-hybrid-override-pattern qk-clip-alpha dsa-* no-dsa-* disable-dsa-* "
      "linear-conv-kernel-dim linear-key-head-dim linear-value-head-dim linear-num-key-heads linear-num-value-heads mup-* "
      "mhc-* mrope-section gdp-* disable-mamba-mem-eff-path enable-gpt-oss export-*"},
@@ -111,7 +111,6 @@ constexpr KnownFlags kIdle[] = {
 };
 
 constexpr DifferingFlag kDiffering[] = {
-    {"mtp-num-layers", "further tokens are not predicted: those layers' parameters, memory and time are missing"},
     {"hybrid-layer-pattern", "layers of other kinds than attention and MLPs are planned as these"},
     {"hybrid-override-pattern", "layers of other kinds than attention and MLPs are planned as these"},
     {"is-hybrid-model", "layers of other kinds than attention and MLPs are planned as these"},
@@ -206,7 +205,7 @@ constexpr std::string_view kTranslated[] = {
     "quick-geglu", "squared-relu", "activation-func-clamp-value", "moe-router-topk", "moe-ffn-hidden-size",
     "moe-router-score-function", "moe-router-pre-softmax", "moe-router-bias-update-rate", "moe-router-dtype",
     "moe-router-force-load-balancing", "moe-router-group-topk", "moe-router-load-balancing-type", "moe-aux-loss-coeff",
-    "no-rope-freq", "window-size", "window-attn-skip-freq", "padded-vocab-size", "vocab-size", "make-vocab-size-divisible-by",
+    "mtp-num-layers", "mtp-loss-scaling-factor", "no-rope-freq", "window-size", "window-attn-skip-freq", "padded-vocab-size", "vocab-size", "make-vocab-size-divisible-by",
     "no-pad-vocab-size", "disable-pad-vocab-size", "tokenizer-type", "tokenizer-model", "megatron-fsdp-main-grads-dtype",
     "use-precision-aware-optimizer", "main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype",
     "optimizer-cpu-offload", "optimizer-offload-fraction", "moe-extended-tp",

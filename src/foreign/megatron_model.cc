@@ -72,6 +72,7 @@ class Model {
     give_mlp();
     if (has_experts()) give_experts();
     give_layers();
+    give_modules();
     give_vocabulary(tensor);
     return {layers_, dense_first_, experts_, is_latent_, cycle_};
   }
@@ -261,8 +262,8 @@ class Model {
       refuse("experts without a gate, which no family has", kFromMegatron,
              fmt::format("--swiglu --moe-ffn-hidden-size {}, with about as many parameters", std::max<std::int64_t>(1, width * 2 / 3)));
     }
-    give("base_moe_mlp_dim", width);
-    if (is_block("mixtral") || (is_block("deepseek") && dense_first_ == 0)) give("base_mlp_dim", width);
+    if (!is_block("gpt_oss")) give("base_moe_mlp_dim", width);
+    if (is_block("gpt_oss") || is_block("mixtral") || (is_block("deepseek") && dense_first_ == 0)) give("base_mlp_dim", width);
     if (shared_ > 0) give_shared();
     give_routing();
   }
@@ -341,6 +342,20 @@ class Model {
     list("layer_attention", attention);
     list("layer_positions", positions);
     list("layer_mlp", mlps);
+  }
+
+  // Multi-token prediction. A module of a model whose layers differ has a whole cycle of them here, so none are planned for such a model.
+  void give_modules() {
+    const std::int64_t modules = flags_.integer("mtp-num-layers", 0).value_or(0);
+    const double factor = flags_.real("mtp-loss-scaling-factor").value_or(0.1);
+    if (modules == 0) return;
+    if (is_block("gpt3") || cycle_ > 1) {
+      translation_.differ("--mtp-num-layers: this family predicts no further tokens: those layers' parameters, memory and time are missing");
+      return;
+    }
+    translation_.differ("--mtp-num-layers: its modules have no norm of their own before the output projection");
+    give("mtp_num_layers", modules);
+    give("mtp_loss_scaling_factor", factor);
   }
 
   // The attention of each layer. --window-size is "127,0": the tokens before and after a token that it attends to besides itself.

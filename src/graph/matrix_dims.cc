@@ -25,6 +25,7 @@ MatrixDims matrix_dims(sharding::Role role, const Shape& shape) {
     case Role::attention_down_kernel:
     case Role::mlp_kernel:
     case Role::shared_expert_kernel:
+    case Role::prediction_kernel:
     case Role::router_kernel: return {true, {0}, {last}};
     case Role::expert_kernel:
     case Role::expert_bias: return {true, {last - 1}, {last}};

@@ -1,18 +1,17 @@
 // Shape suffixes: B rows, S length, M embedding, V vocabulary.
 #include "models/model.h"
 
-#include <cmath>
-
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "graph/rewrite.h"
 #include "mesh/context_order.h"
+#include "models/prediction.h"
 #include "models/rounding.h"
 #include "models/stack.h"
+#include "models/vocabulary.h"
 #include "nn/cache.h"
-#include "nn/norm.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
@@ -32,63 +31,6 @@ Batch batch_inputs(Builder& builder, const Context& context) {
           add(inputs::target_segments)};
 }
 
-Tensor look_up(Builder& builder, const Context& context, Tensor table_VM, Tensor ids_BS) {
-  const Shape shape{context.rows, context.length, context.model.emb_dim};
-  return builder.add_one(graph::Op::embed, "embed", {cast(table_VM, context.model.compute_dtype), ids_BS}, {}, shape,
-                         context.model.compute_dtype);
-}
-
-Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor tokens_BS) {
-  Tensor x = look_up(builder, context, table_VM, tokens_BS);
-  if (context.model.scales_embedding) x = graph::scale(x, std::sqrt(static_cast<double>(context.model.emb_dim)));
-  return constrain("embedded", x,
-                   {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_embed});
-}
-
-DType logits_dtype(const Context& context) {
-  return context.settings.boolean("logits_dot_in_fp32") ? DType::float32 : context.model.compute_dtype;
-}
-
-// MaxText rounds a tied table to bfloat16 whatever the compute type.
-bool rounds_tied_embedding(const Context& context) { return context.settings.boolean("round_tied_embedding"); }
-
-// The type in which the embedding table is kept. The embedding reads it in the compute type; if tied logits read it in another type, it is
-// kept in weight_dtype.
-DType table_dtype(const Context& context) {
-  const config::ModelShape& model = context.model;
-  const bool is_read_alike = !model.tied_embedding || rounds_tied_embedding(context) || logits_dtype(context) == model.compute_dtype;
-  return is_read_alike ? nn::kept_dtype(context, model.compute_dtype) : model.weight_dtype;
-}
-
-Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, Tensor table_VM) {
-  const config::ModelShape& model = context.model;
-  const DType dtype = logits_dtype(context);
-  if (model.tied_embedding) {
-    const bool normalize = context.settings.boolean("normalize_embedding_logits");
-    const Tensor rounded_VM = cast(rounds_tied_embedding(context) ? cast(table_VM, DType::bfloat16) : table_VM, dtype);
-    const Tensor logits = einsum("logits", "bsm,vm->bsv", cast(x_BSM, dtype), rounded_VM);
-    return normalize ? graph::scale(logits, 1 / std::sqrt(static_cast<double>(model.emb_dim))) : logits;
-  }
-  const graph::Scope scope(builder, "logits_dense");
-  const graph::ParameterOf of{{labels::embed_vocab, labels::vocab}, nn::fan_in(model.emb_dim), graph::Role::output_projection};
-  const Tensor weight_MV = nn::parameter(builder, context, "kernel", {model.emb_dim, model.vocab_size}, of, dtype);
-  return einsum("", "bsm,mv->bsv", cast(x_BSM, dtype), weight_MV);
-}
-
-// Soft-capped logits: cap * tanh(x / cap).
-Tensor capped(const Context& context, Tensor logits_BSV) {
-  const double cap = context.model.logits_cap;
-  return cap > 0 ? graph::scale(unary(graph::Unary::tanh, graph::scale(logits_BSV, 1 / cap)), cap) : logits_BSV;
-}
-
-Tensor logits(Builder& builder, const Context& context, Tensor x_BSM, Tensor table_VM) {
-  const graph::Scope scope(builder, "decoder");
-  const bool is_centred = context.model.block == config::Block::gpt3;
-  x_BSM = is_centred ? nn::layer_norm(builder, context, "decoder_norm", x_BSM) : nn::rms_norm(builder, context, "decoder_norm", x_BSM);
-  return constrain("logits", capped(context, project_to_vocab(builder, context, x_BSM, table_VM)),
-                   {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_vocab});
-}
-
 // The loss takes the logits as they are and computes in float32; the result that the caller sees is cast as cast_logits_to_fp32 says.
 void mark_logits(Builder& builder, const Context& context, Tensor logits_BSV) {
   const graph::Scope scope(builder, "decoder");
@@ -101,7 +43,9 @@ void add_draws(Builder& builder, const Context& context, const Labels& token_lab
   if (!context.model.is_moe() || !config::routes_at_random(context.settings)) return;
   tokens.numbers = builder.input(inputs::numbers, {context.rows, context.length}, DType::int32, token_labels,
                                  graph::InputOf::Kind::batch);
-  tokens.draw_keys = builder.input(inputs::draw_keys, {context.model.layers, 2}, DType::int32, {labels::none, labels::none},
+  const std::int64_t of_modules = context.trains() ? context.model.prediction_modules * context.model.layers_per_module() : 0;
+  const std::int64_t layers = context.model.layers + of_modules;
+  tokens.draw_keys = builder.input(inputs::draw_keys, {layers, 2}, DType::int32, {labels::none, labels::none},
                                    graph::InputOf::Kind::number);
 }
 
@@ -126,23 +70,23 @@ Tensor embed_positions(Builder& builder, const Context& context, const Tokens& t
   return look_up(builder, context, table_PM, tokens.positions);
 }
 
-// The results of the layers: logits, and the layers' losses and loads.
+// What all layers and the modules behind them make: logits, and losses beside theirs.
 struct Trunk {
   Tensor logits_BSV;
+  Tensor mtp_loss;  // absent without multi-token prediction
   std::vector<Tensor> balance_losses;
   std::vector<Tensor> loads;
+
+  template <typename Made>
+  void take(const Made& made) {
+    loads.insert(loads.end(), made.loads.begin(), made.loads.end());
+    balance_losses.insert(balance_losses.end(), made.balance_losses.begin(), made.balance_losses.end());
+  }
 };
 
 Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const Tokens& tokens) {
-  Tensor table_VM;
-  {
-    const graph::Scope scope(builder, "token_embedder");
-    table_VM = builder.parameter("embedding", {context.model.vocab_size, context.model.emb_dim},
-                                 table_dtype(context),
-                                 {{labels::vocab, labels::embed_vocab}, {graph::Initializer::Kind::normal, 1, 1},
-                                  graph::Role::embedding});
-  }
-  Tensor x = embed(builder, context, table_VM, ids_BS);
+  Vocabulary vocabulary(builder, context);
+  Tensor x = vocabulary.embed(ids_BS);
   Trunk trunk;
   {
     const graph::Scope scope(builder, "decoder");
@@ -152,11 +96,18 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
       const StackResult made = stack_layers(builder, context, group, x, for_layers(tokens, first, group.count));
       first += group.count;
       x = made.x;
-      trunk.loads.insert(trunk.loads.end(), made.loads.begin(), made.loads.end());
-      trunk.balance_losses.insert(trunk.balance_losses.end(), made.balance_losses.begin(), made.balance_losses.end());
+      trunk.take(made);
     }
   }
-  trunk.logits_BSV = logits(builder, context, x, table_VM);
+  vocabulary.add_head();
+  {
+    const graph::Scope scope(builder, "decoder");
+    trunk.logits_BSV = vocabulary.logits(x);
+  }
+  if (!context.trains() || context.model.prediction_modules == 0) return trunk;
+  const Predicted predicted = predict_ahead(builder, context, vocabulary, x, tokens);
+  trunk.mtp_loss = predicted.loss;
+  trunk.take(predicted);
   return trunk;
 }
 
@@ -198,12 +149,14 @@ graph::Graph build_model(const ModelRequest& request) {
     balance_loss = graph::scale(balance_loss, 1 / static_cast<double>(context.model.moe_layers()));
     loss = graph::add(loss, balance_loss);
   }
+  if (trunk.mtp_loss) loss = graph::add(loss, trunk.mtp_loss);
   const std::vector<Tensor>& loads = trunk.loads;
   builder.mark_result(loss, results::loss);
   builder.mark_result(entropy, results::entropy_sum);
   builder.mark_result(positions, results::positions);
   mark_logits(builder, context, trunk.logits_BSV);
   if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
+  if (trunk.mtp_loss) builder.mark_result(trunk.mtp_loss, results::mtp_loss);
   if (!loads.empty()) builder.mark_result(loads.size() == 1 ? loads[0] : graph::concat(loads, 0), results::expert_load);
   return with_rounded_products(builder.take(), rounded_of(request.settings));
 }

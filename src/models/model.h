@@ -19,7 +19,7 @@ struct ModelRequest {
 
 // Names of a model's inputs, [rows, length]. Training also has targets, and the order of the tokens in a row: documents in a row have
 // positions of their own, and the tokens of a row may be stored in another order. If experts are drawn at random, there are also the
-// tokens' numbers and the layers' keys, [layers, 2]; see draws.h.
+// tokens' numbers and the layers' keys, [layers, 2]; see draws.h. Inputs of multi-token prediction: see ahead.h.
 namespace inputs {
 inline constexpr const char* tokens = "inputs";
 inline constexpr const char* targets = "targets";
@@ -33,11 +33,12 @@ inline constexpr const char* draw_keys = "draw_keys";
 
 // Names of a model's results.
 namespace results {
-inline constexpr const char* loss = "loss";                // as reported: cross entropy per position plus balance loss
+inline constexpr const char* loss = "loss";                // as reported: cross entropy per position plus the losses below
 inline constexpr const char* entropy_sum = "entropy_sum";  // cross entropy summed over the positions that count
 inline constexpr const char* positions = "positions";      // the number of positions that count
 inline constexpr const char* logits = "logits";
 inline constexpr const char* balance_loss = "balance_loss";  // only for a model with a balance loss
+inline constexpr const char* mtp_loss = "mtp_loss";          // only with multi-token prediction, see prediction.h
 inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E + 1]: tokens of each expert, then dropped choices
 }  // namespace results
 

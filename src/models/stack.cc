@@ -104,6 +104,7 @@ StackResult run_block(Builder& builder, const std::string& name, Tensor x, const
   return repeat_layers(builder, {name, {}, {}, 0}, x, tokens, inside);
 }
 
+
 void append(StackResult& result, const StackResult& more) {
   result.x = more.x;
   result.loads.insert(result.loads.end(), more.loads.begin(), more.loads.end());
@@ -237,10 +238,10 @@ StackResult pipelined(Builder& builder, const Context& context, const LayerGroup
   return result;
 }
 
-StackResult beside_pipeline(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
-                            const Tokens& tokens) {
+template <typename Inside>
+StackResult beside_pipeline(Builder& builder, Inside inside) {
   builder.let_stages_carry_batch(true);
-  StackResult result = in_a_row(builder, context, group, x, tokens);
+  StackResult result = inside();
   builder.let_stages_carry_batch(false);
   return result;
 }
@@ -255,7 +256,7 @@ Tokens for_layers(Tokens tokens, std::int64_t first, std::int64_t count) {
 StackResult stack_layers(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
                          const Tokens& tokens) {
   if (!config::has_pipeline(context.settings)) return in_a_row(builder, context, group, x, tokens);
-  if (!group.may_pipeline) return beside_pipeline(builder, context, group, x, tokens);
+  if (!group.may_pipeline) return beside_pipeline(builder, [&] { return in_a_row(builder, context, group, x, tokens); });
   const config::PipelineShape pipeline =
       config::pipeline_shape(context.settings, group.count / group.cycle, context.rows);
   const std::int64_t piped = pipeline.layers() * group.cycle;
@@ -264,9 +265,20 @@ StackResult stack_layers(Builder& builder, const Context& context, const LayerGr
   rest.count -= piped;
   rest.name += "_outside_pipeline";
   if (rest.count == 0) return result;
-  const StackResult outside = beside_pipeline(builder, context, rest, result.x, for_layers(tokens, piped, rest.count));
-  append(result, outside);
+  append(result, beside_pipeline(builder, [&] {
+           return in_a_row(builder, context, rest, result.x, for_layers(tokens, piped, rest.count));
+         }));
   return result;
+}
+
+StackResult single_cycle(Builder& builder, const Context& context, const LayerGroup& group, const std::string& name, Tensor x,
+                         const Tokens& tokens) {
+  const auto run = [&] {
+    return run_block(builder, name, x, tokens, [&](Builder& b, Tensor h, const Tokens& t) {
+      return run_cycle(b, context, group, h, t, group.cycle > 1 ? "layers_" : "", group.cycle);
+    });
+  };
+  return config::has_pipeline(context.settings) ? beside_pipeline(builder, run) : run();
 }
 
 }  // namespace moesh::models

@@ -20,4 +20,8 @@ Tokens for_layers(Tokens tokens, std::int64_t first, std::int64_t count);
 StackResult stack_layers(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
                          const Tokens& tokens);
 
+// One more cycle of a group's layers, which is never stacked, and stands outside a pipeline's stages.
+StackResult single_cycle(Builder& builder, const Context& context, const LayerGroup& group, const std::string& name, Tensor x,
+                         const Tokens& tokens);
+
 }  // namespace moesh::models

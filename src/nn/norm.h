@@ -17,4 +17,15 @@ Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x
 // A layer norm: the same for x minus its mean, with a learned bias.
 Tensor layer_norm(Builder& builder, const Context& context, const std::string& name, Tensor x);
 
+// The learned parameters of a norm, for norms that share them.
+struct NormParameters {
+  Tensor scale;
+  Tensor bias;  // absent in a norm by the root mean square
+};
+NormParameters rms_norm_parameters(Builder& builder, const Context& context, const std::string& name, std::int64_t width,
+                                   Role scale_role = Role::norm_scale);
+NormParameters layer_norm_parameters(Builder& builder, const Context& context, const std::string& name, std::int64_t width);
+// The norm with these parameters.
+Tensor norm(Builder& builder, const std::string& name, Tensor x, const NormParameters& parameters, double epsilon);
+
 }  // namespace moesh::nn

@@ -24,6 +24,7 @@ std::string_view component_of(Role role) {
     case Role::router_bias: return "router";
     case Role::expert_kernel:
     case Role::expert_bias: return "experts";
+    case Role::prediction_kernel: return "multi-token prediction";
   }
   return "other";
 }

@@ -27,6 +27,7 @@ enum class Role : std::uint8_t {
   router_bias,
   expert_kernel,
   expert_bias,
+  prediction_kernel,  // of multi-token prediction: from two embeddings to one
 };
 
 // The component of the model that parameters of the role belong to, for totals: "experts", "attention", ...

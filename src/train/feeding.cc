@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <span>
 #include <utility>
 
 #include <fmt/core.h>
@@ -9,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "mesh/context_order.h"
+#include "models/ahead.h"
 #include "models/draws.h"
 #include "models/model.h"
 #include "train/step.h"
@@ -72,6 +74,17 @@ Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::
   return made;
 }
 
+std::span<const std::int32_t> values_of(const Array& rows) {
+  return {rows.as<std::int32_t>(), static_cast<std::size_t>(elements(rows.view.shape))};
+}
+
+// The values that a module of multi-token prediction takes of the batch.
+Array ahead(const Batch& batch, const models::InputAhead& of, run::Pool& pool) {
+  const Array& rows = batch.at(of.input);
+  const Array& segments = batch.at(models::inputs::segments);
+  return integers(pool, models::values_ahead(values_of(rows), values_of(segments), rows.view.shape.back(), of.module), rows.view.shape);
+}
+
 }  // namespace
 
 Feeding::Feeding(const config::Settings& settings, std::int64_t microbatches, const mesh::Mesh& mesh)
@@ -92,7 +105,8 @@ Array Feeding::rows(const Batch& batch, const std::string& name, const Placed& p
     const Shape& shape = batch.at(models::inputs::tokens).view.shape;
     all = integers(pool, models::token_numbers(shape[0], shape[1]), shape);
   } else {
-    all = batch.at(name);
+    const models::InputAhead of = models::parse_input_ahead(name);
+    all = of.module == 0 ? batch.at(name) : ahead(batch, of, pool);
   }
   all = in_groups(checked(std::move(all), place, name), microbatches_, pool);
   if (!order_.empty()) all = reordered(all, order_, pool);

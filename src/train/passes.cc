@@ -26,20 +26,22 @@ Tensor result_of(Builder& builder, const char* name) {
   return at < 0 ? Tensor{} : builder.tensor(builder.graph().results[static_cast<std::size_t>(at)]);
 }
 
-// What is differentiated: the reported loss of a single microbatch, or what adds up over several: the summed entropy and the
-// balance loss.
+// What is differentiated: the reported loss of a single microbatch, or what adds up over several: the summed entropy and the losses beside
+// it.
 Tensor differentiated(Builder& builder, const config::Settings& settings) {
   if (settings.integer("gradient_accumulation_steps") == 1) return result_of(builder, results::loss);
-  const Tensor entropy = result_of(builder, results::entropy_sum);
-  const Tensor balance = result_of(builder, results::balance_loss);
-  return balance ? graph::add(entropy, balance) : entropy;
+  Tensor sum = result_of(builder, results::entropy_sum);
+  for (const char* name : {results::balance_loss, results::mtp_loss}) {
+    if (const Tensor beside = result_of(builder, name)) sum = graph::add(sum, beside);
+  }
+  return sum;
 }
 
 // The passes of one microbatch as a graph of their own. Its results, in this order: what is summed over microbatches, a gradient
 // for each parameter, what is stacked.
 struct Pass {
   Graph graph;
-  std::vector<const char*> summed{results::entropy_sum, results::positions, results::balance_loss};
+  std::vector<const char*> summed{results::entropy_sum, results::positions, results::balance_loss, results::mtp_loss};
   std::vector<const char*> stacked{results::expert_load, results::logits};
 };
 
@@ -201,6 +203,7 @@ Passes add_passes(Builder& builder, const Graph& model, const std::vector<Traine
   passes.entropy_sum = by_name[results::entropy_sum];
   passes.positions = by_name[results::positions];
   passes.balance_loss = by_name[results::balance_loss];
+  passes.mtp_loss = by_name[results::mtp_loss];
   passes.expert_load = by_name[results::expert_load];
   passes.logits = by_name[results::logits];
   return passes;

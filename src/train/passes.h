@@ -21,6 +21,7 @@ struct Passes {
   graph::Tensor entropy_sum;   // over the positions that count
   graph::Tensor positions;     // their number
   graph::Tensor balance_loss;  // summed over microbatches
+  graph::Tensor mtp_loss;      // likewise
   graph::Tensor expert_load;   // [microbatches, MoE layers, E + 1]
   graph::Tensor logits;        // [microbatches, rows, length, V]
   // One per parameter, in the order of the parameters and with their layouts. With several microbatches they are the gradients of

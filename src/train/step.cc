@@ -14,12 +14,15 @@ struct Losses {
   Tensor loss, lm_loss;
 };
 
-// The metric is the sum of the microbatches' balance losses; the reported loss contains their mean.
+// The metrics are the sums of the microbatches' losses beside the entropy; the reported loss contains their means.
 Losses losses_of(const Passes& passes, std::int64_t microbatches) {
   const Tensor lm_loss = graph::binary(graph::Binary::divide, passes.entropy_sum,
                                        graph::unary(graph::Unary::offset, passes.positions, models::kPositionsOffset));
-  if (!passes.balance_loss) return {lm_loss, lm_loss};
-  return {graph::add(lm_loss, graph::scale(passes.balance_loss, 1 / static_cast<double>(microbatches))), lm_loss};
+  Tensor loss = lm_loss;
+  for (const Tensor& beside : {passes.balance_loss, passes.mtp_loss}) {
+    if (beside) loss = graph::add(loss, graph::scale(beside, 1 / static_cast<double>(microbatches)));
+  }
+  return {loss, lm_loss};
 }
 
 // Several microbatches accumulate the gradients of their summed entropies; a single one differentiates the mean already.
@@ -54,6 +57,7 @@ graph::Graph step_graph(const graph::Graph& model, const config::Settings& setti
   give(losses.loss, step_results::loss);
   give(losses.lm_loss, step_results::lm_loss);
   give(passes.balance_loss, step_results::balance_loss);
+  give(passes.mtp_loss, step_results::mtp_loss);
   give(passes.positions, step_results::positions);
   give(passes.expert_load, step_results::expert_load);
   give(passes.logits, step_results::logits);

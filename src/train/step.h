@@ -18,9 +18,10 @@ namespace moesh::train {
 
 // Metrics of a step, scalars unless a shape is given.
 namespace step_results {
-inline constexpr const char* loss = "loss";                  // as reported: lm_loss plus the mean balance loss of a microbatch
+inline constexpr const char* loss = "loss";                  // as reported: lm_loss plus a microbatch's mean losses beside it
 inline constexpr const char* lm_loss = "lm_loss";            // cross entropy per position
 inline constexpr const char* balance_loss = "balance_loss";  // summed over microbatches; only for a model with one
+inline constexpr const char* mtp_loss = "mtp_loss";          // likewise
 inline constexpr const char* positions = "positions";        // number of positions that count
 inline constexpr const char* expert_load = "expert_load";    // [microbatches, MoE layers, E + 1], see models::results
 inline constexpr const char* logits = "logits";              // [microbatches, rows, length, V], if they are kept

@@ -191,6 +191,7 @@ StepResults Trainer::read(const StepNumbers& numbers) const {
   metrics.is_left_out = scalar(result(update_results::applied)) == 0;
   if (recent_.are_watched()) metrics.limits = numbers.limits;
   if (const Placed balance = result(step_results::balance_loss)) metrics.balance_loss = scalar(balance);
+  if (const Placed mtp = result(step_results::mtp_loss)) metrics.mtp_loss = scalar(mtp);
   if (const Placed load = result(step_results::expert_load)) {
     results.loads = along_first(whole(load));
     for (const Array& of_microbatch : results.loads) add_load(of_microbatch, metrics.load);

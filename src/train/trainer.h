@@ -35,9 +35,10 @@ struct ExpertLoad {
 struct StepMetrics {
   std::int64_t step = 0;
   double learning_rate = 0;  // of the update
-  double loss = 0;          // as reported: lm_loss plus the balance loss
+  double loss = 0;          // as reported: lm_loss plus the two below
   double lm_loss = 0;       // cross entropy per position
   double balance_loss = 0;
+  std::optional<double> mtp_loss;  // with multi-token prediction
   double total_weights = 0;  // positions that count
   double raw_grad_norm = 0;
   double grad_norm = 0;     // after clipping

@@ -1,0 +1,54 @@
+#include "models/ahead.h"
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+
+namespace moesh::models {
+namespace {
+
+constexpr std::string_view kAhead = "_ahead_";
+
+// Moves each value of a row to the place before it; the last becomes 0.
+void shift(std::span<std::int32_t> row) {
+  for (std::size_t i = 0; i + 1 < row.size(); ++i) row[i] = row[i + 1];
+  row.back() = 0;
+}
+
+// The same, but 0 where the next place is of another document, and where there is no document. MaxText shifts the segments by themselves,
+// so that all but the first shift compare those of the tokens that are moved.
+void shift_within(std::span<std::int32_t> row, std::span<const std::int32_t> segments) {
+  shift(row);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const bool goes_on = i + 1 < row.size() && segments[i] == segments[i + 1];
+    if (!goes_on || segments[i] == 0) row[i] = 0;
+  }
+}
+
+}  // namespace
+
+std::string InputAhead::name() const { return module == 0 ? input : fmt::format("{}{}{}", input, kAhead, module); }
+
+InputAhead parse_input_ahead(const std::string& name) {
+  const std::size_t at = name.rfind(kAhead);
+  const auto module = at == std::string::npos ? std::nullopt : parse_integer(std::string_view(name).substr(at + kAhead.size()));
+  if (!module) return {name, 0};
+  return {name.substr(0, at), *module};
+}
+
+std::vector<std::int32_t> values_ahead(std::span<const std::int32_t> values, std::span<const std::int32_t> segments, std::int64_t length,
+                                       std::int64_t places) {
+  std::vector<std::int32_t> made(values.begin(), values.end());
+  std::vector<std::int32_t> of(segments.begin(), segments.end());
+  const auto width = static_cast<std::size_t>(length);
+  for (std::size_t begin = 0; begin < made.size(); begin += width) {
+    const std::span row = std::span(made).subspan(begin, width), its_segments = std::span(of).subspan(begin, width);
+    for (std::int64_t place = 0; place < places; ++place) {
+      shift_within(row, its_segments);
+      shift(its_segments);
+    }
+  }
+  return made;
+}
+
+}  // namespace moesh::models

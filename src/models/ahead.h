@@ -1,0 +1,25 @@
+// Inputs of multi-token prediction: what lies further on in a row than the tokens themselves.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moesh::models {
+
+// An array of the batch as module `module` takes it, which predicts that many tokens further on; a module of 0 takes it as it is.
+struct InputAhead {
+  std::string input;  // the array's name in the batch
+  std::int64_t module = 0;
+
+  std::string name() const;  // of the model's input
+};
+InputAhead parse_input_ahead(const std::string& name);
+
+// Rows of `length` values, each with the value that stands `places` further on in its row, or 0 where its document ends before that, or
+// the position is padding. `segments`: of the same positions, 0 for padding.
+std::vector<std::int32_t> values_ahead(std::span<const std::int32_t> values, std::span<const std::int32_t> segments, std::int64_t length,
+                                       std::int64_t places);
+
+}  // namespace moesh::models
