@@ -220,6 +220,7 @@ void add_deepseek(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["n_shared_experts"] = moe.shared_experts;
   json["moe_intermediate_size"] = moe.mlp_dim;
   json["first_k_dense_replace"] = shape.dense_layers;
+  if (shape.prediction_modules > 0) json["num_nextn_predict_layers"] = shape.prediction_modules;
   json["routed_scaling_factor"] = s.real("routed_scaling_factor");
   const bool groups = routes_by_groups(s) && s.integer("n_routing_groups") > 1;
   json["n_group"] = groups ? s.integer("n_routing_groups") : 1;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <initializer_list>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/model_check.h"
 
 namespace moesh::config {
 namespace {
@@ -145,13 +145,6 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   return shape;
 }
 
-bool is_one_of(Block block, std::initializer_list<Block> all) { return std::find(all.begin(), all.end(), block) != all.end(); }
-
-bool has_experts(Block block) {
-  return is_one_of(block, {Block::mixtral, Block::deepseek, Block::qwen2_moe, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt_oss,
-                           Block::llama4, Block::envy});
-}
-
 // Whether the family's own layers differ from each other.
 bool has_own_cycle(Block block) {
   return is_one_of(block, {Block::gpt_oss, Block::llama4, Block::olmo3, Block::gemma2, Block::gemma3, Block::gemma4, Block::envy});
@@ -244,106 +237,9 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
   return made;
 }
 
-void check_layers(const ModelShape& shape, const Settings& settings) {
-  if (shape.dense_layers > shape.layers) {
-    refuse(fmt::format("first_num_dense_layers is {}, of {} in all", shape.dense_layers, counted(shape.layers, "layer")),
-           settings.origin("first_num_dense_layers").where, "lower it, or raise base_num_decoder_layers");
-  }
-  if (!shape.scan && shape.layers > kMostWrittenLayers) {
-    refuse(fmt::format("{} one by one (scan_layers=false), at most {} are written out", counted(shape.layers, "layer"),
-                       kMostWrittenLayers),
-           settings.origin("base_num_decoder_layers").where, "scan_layers=true");
-  }
-  if (shape.cycle > kMostWrittenLayers) {
-    refuse(fmt::format("a cycle of {}, at most {} are written out", counted(shape.cycle, "layer"), kMostWrittenLayers),
-           settings.origin("inhomogeneous_layer_cycle_interval").where);
-  }
-  const bool may_leave_a_rest = (shape.block == Block::gemma3 || shape.block == Block::gemma4) && settings.texts("layer_attention").empty();
-  if (shape.scan && shape.layers % shape.cycle != 0 && !may_leave_a_rest) {
-    refuse(fmt::format("cycles of {} (inhomogeneous_layer_cycle_interval) do not divide {}", shape.cycle,
-                       counted(shape.layers, "layer")),
-           settings.origin("base_num_decoder_layers").where);
-  }
-}
-
-void check_attention(const ModelShape& shape, const Settings& settings) {
-  const auto not_latent = [&](bool given, std::string_view key) {
-    if (!given || !shape.attention.latent || shape.block != Block::deepseek) return;
-    refuse(fmt::format("{} is no part of attention_type=mla", key), settings.origin(key).where, fmt::format("{}=false", key));
-  };
-  not_latent(shape.attention.sinks, "attention_sink");
-  not_latent(shape.attention.bias, "attention_bias");
-  not_latent(shape.attention.norm != HeadNorm::none, "use_qk_norm");
-  not_latent(shape.attention.fused, "fused_qkv");
-  if (shape.block == Block::gemma4 && shape.attention.fused && settings.boolean("share_kv_projections")) {
-    refuse("share_kv_projections=true leaves no values to be made by fused_qkv", settings.origin("fused_qkv").where, "fused_qkv=false");
-  }
-}
-
-void check_heads(const ModelShape& shape, const Settings& settings) {
-  const AttentionShape& heads = shape.attention;
-  if (shape.block == Block::gpt3 && heads.query_heads != heads.kv_heads) {
-    refuse(fmt::format("{} query heads over {} of keys and values: decoder_block=gpt3 has as many", heads.query_heads, heads.kv_heads),
-           settings.origin("base_num_kv_heads").where, fmt::format("base_num_kv_heads={}", heads.query_heads));
-  }
-  if (shape.block == Block::qwen3_custom_moe && heads.out_dim != shape.moe.input_dim) {
-    refuse(fmt::format("attention_output_dim is {}, moe_expert_input_dim {}: experts take what attention gives", heads.out_dim,
-                       shape.moe.input_dim),
-           settings.origin("moe_expert_input_dim").where, "give both the same");
-  }
-}
-
-void check_experts(const ModelShape& shape, const Settings& settings) {
-  const MoeShape& moe = shape.moe;
-  if (has_experts(shape.block) && moe.experts < 2) {
-    refuse(fmt::format("num_experts is {}, decoder_block={} has at least 2", moe.experts,
-                       settings.text("decoder_block")),
-           settings.origin("num_experts").where, "set num_experts and num_experts_per_tok");
-  }
-  const bool may_have_experts = has_experts(shape.block) || shape.block == Block::gemma4;
-  if (!may_have_experts && moe.experts > 1) {
-    refuse(fmt::format("num_experts is {}, but decoder_block={} has no experts", moe.experts,
-                       settings.text("decoder_block")),
-           settings.origin("num_experts").where,
-           "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4 or envy");
-  }
-  if (shape.block == Block::gemma4 && moe.experts > 1 && moe.shared_experts < 1) {
-    refuse("shared_experts is 0, decoder_block=gemma4 has an MLP beside its experts", settings.origin("shared_experts").where,
-           "shared_experts=1");
-  }
-  if (shape.is_moe() && moe.experts_per_token > moe.experts) {
-    refuse(fmt::format("num_experts_per_tok is {}, of {}", moe.experts_per_token, counted(moe.experts, "expert")),
-           settings.origin("num_experts_per_tok").where);
-  }
-  if (shape.block == Block::gpt_oss && moe.strategy == MoeStrategy::capacity) {
-    refuse("gpt_oss drops no tokens, as in MaxText: it has no capacity path", settings.origin("capacity_factor").where,
-           "capacity_factor=-1");
-  }
-}
-
-// MaxText builds modules for these families only; the norms of Gemma's and GPT-3's have other parameters.
-bool may_predict_ahead(Block block) {
-  return !is_one_of(block, {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4, Block::gpt3, Block::envy, Block::qwen3_custom_moe});
-}
-
-void check_prediction(const ModelShape& shape, const Settings& settings) {
-  if (shape.prediction_modules == 0) return;
-  const std::string& where = settings.origin("mtp_num_layers").where;
-  if (!may_predict_ahead(shape.block)) {
-    refuse(fmt::format("multi-token prediction is not there for decoder_block={}", settings.text("decoder_block")), where,
-           "mtp_num_layers=0");
-  }
-  if (!shape.scan && shape.layers_per_module() > 1) {
-    refuse("a module of multi-token prediction has a whole cycle of layers, and scan_layers=false has none", where,
-           "scan_layers=true, or mtp_num_layers=0");
-  }
-  if (shape.block == Block::deepseek && shape.dense_layers == shape.layers) {
-    refuse("a module of multi-token prediction has a layer like the model's last, and no layer has experts", where,
-           "a smaller first_num_dense_layers, or mtp_num_layers=0");
-  }
-}
-
 }  // namespace
+
+bool is_one_of(Block block, std::initializer_list<Block> all) { return std::find(all.begin(), all.end(), block) != all.end(); }
 
 AttentionShape ModelShape::attention_of(const LayerShape& layer) const {
   AttentionShape shape = attention;
@@ -471,11 +367,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.norms_mlp = is_olmo || ((may_norm || shape.block == Block::envy) && settings.boolean("use_post_ffw_norm"));
   shape.of_cycle = layers_of_cycle(shape, settings);
   shape.prediction_modules = settings.integer("mtp_num_layers");
-  check_layers(shape, settings);
-  check_attention(shape, settings);
-  check_heads(shape, settings);
-  check_experts(shape, settings);
-  check_prediction(shape, settings);
+  check_model(shape, settings);
   return shape;
 }
 

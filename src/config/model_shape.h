@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -156,6 +157,8 @@ struct ModelShape {
 };
 
 ModelShape model_shape(const Settings& settings);
+
+bool is_one_of(Block block, std::initializer_list<Block> all);
 
 // The name by which MaxText knows the model: model_name, or the name of a preset's file.
 std::string known_name(const Settings& settings);

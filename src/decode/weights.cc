@@ -14,7 +14,7 @@ namespace {
 
 std::string read_checkpoint(const std::vector<train::Target>& targets, const std::string& path, backend::Workers& workers) {
   store::Checkpoint checkpoint(store::checkpoints_at(path).front());
-  check_fit(targets, checkpoint);
+  check_fit(targets, checkpoint, train::Unread::prediction_modules);
   restore(targets, checkpoint, workers);
   return fmt::format("the parameters of step {} from {}, {}", checkpoint.index().about.step, checkpoint.folder(),
                      human_bytes(checkpoint.bytes_read()));

@@ -350,7 +350,8 @@ class Model {
     const double factor = flags_.real("mtp-loss-scaling-factor").value_or(0.1);
     if (modules == 0) return;
     if (is_block("gpt3") || cycle_ > 1) {
-      translation_.differ("--mtp-num-layers: this family predicts no further tokens: those layers' parameters, memory and time are missing");
+      translation_.differ("--mtp-num-layers: this family predicts no further tokens: those layers' parameters, memory and time are "
+                          "missing");
       return;
     }
     translation_.differ("--mtp-num-layers: its modules have no norm of their own before the output projection");

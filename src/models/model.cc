@@ -70,33 +70,25 @@ Tensor embed_positions(Builder& builder, const Context& context, const Tokens& t
   return look_up(builder, context, table_PM, tokens.positions);
 }
 
-// What all layers and the modules behind them make: logits, and losses beside theirs.
+// What the layers and the modules behind them make.
 struct Trunk {
+  StackResult layers;
   Tensor logits_BSV;
   Tensor mtp_loss;  // absent without multi-token prediction
-  std::vector<Tensor> balance_losses;
-  std::vector<Tensor> loads;
-
-  template <typename Made>
-  void take(const Made& made) {
-    loads.insert(loads.end(), made.loads.begin(), made.loads.end());
-    balance_losses.insert(balance_losses.end(), made.balance_losses.begin(), made.balance_losses.end());
-  }
 };
 
 Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const Tokens& tokens) {
   Vocabulary vocabulary(builder, context);
-  Tensor x = vocabulary.embed(ids_BS);
   Trunk trunk;
+  Tensor& x = trunk.layers.x;
+  x = vocabulary.embed(ids_BS);
   {
     const graph::Scope scope(builder, "decoder");
     if (context.model.position_rows > 0) x = add(x, embed_positions(builder, context, tokens));
     std::int64_t first = 0;
     for (const LayerGroup& group : layers_of(context)) {
-      const StackResult made = stack_layers(builder, context, group, x, for_layers(tokens, first, group.count));
+      append(trunk.layers, stack_layers(builder, context, group, x, for_layers(tokens, first, group.count)));
       first += group.count;
-      x = made.x;
-      trunk.take(made);
     }
   }
   vocabulary.add_head();
@@ -104,10 +96,8 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
     const graph::Scope scope(builder, "decoder");
     trunk.logits_BSV = vocabulary.logits(x);
   }
-  if (!context.trains() || context.model.prediction_modules == 0) return trunk;
-  const Predicted predicted = predict_ahead(builder, context, vocabulary, x, tokens);
-  trunk.mtp_loss = predicted.loss;
-  trunk.take(predicted);
+  if (context.trains() && context.model.prediction_modules > 0)
+    trunk.mtp_loss = predict_ahead(builder, context, vocabulary, tokens, trunk.layers);
   return trunk;
 }
 
@@ -144,13 +134,13 @@ graph::Graph build_model(const ModelRequest& request) {
   const Tensor positions = builder.add_one(graph::Op::positions, "positions", {batch.target_segments}, {}, {}, DType::float32);
   Tensor loss = binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, kPositionsOffset));
   Tensor balance_loss;
-  for (const Tensor& part : trunk.balance_losses) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
+  for (const Tensor& part : trunk.layers.balance_losses) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
   if (balance_loss) {
     balance_loss = graph::scale(balance_loss, 1 / static_cast<double>(context.model.moe_layers()));
     loss = graph::add(loss, balance_loss);
   }
   if (trunk.mtp_loss) loss = graph::add(loss, trunk.mtp_loss);
-  const std::vector<Tensor>& loads = trunk.loads;
+  const std::vector<Tensor>& loads = trunk.layers.loads;
   builder.mark_result(loss, results::loss);
   builder.mark_result(entropy, results::entropy_sum);
   builder.mark_result(positions, results::positions);

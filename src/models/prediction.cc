@@ -39,34 +39,37 @@ Tensor joined(Builder& builder, const Context& context, const std::string& prefi
   return einsum("", "bsk,km->bsm", both, nn::parameter(builder, context, "kernel", {2 * width, width}, of));
 }
 
+// Sums over the modules so far.
+struct Sums {
+  Tensor entropy, positions;
+};
+
+void add_entropy(Builder& builder, Sums& sums, Tensor logits_BSV, const ModuleBatch& batch) {
+  const Tensor entropy = builder.add_one(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
+                                         graph::CrossEntropyOf{}, {}, DType::float32);
+  const Tensor positions = builder.add_one(graph::Op::positions, "positions", {batch.target_segments}, {}, {}, DType::float32);
+  sums.entropy = sums.entropy ? graph::add(sums.entropy, entropy) : entropy;
+  sums.positions = sums.positions ? graph::add(sums.positions, positions) : positions;
+}
+
 }  // namespace
 
-Predicted predict_ahead(Builder& builder, const Context& context, const Vocabulary& vocabulary, Tensor x_BSM, const Tokens& tokens) {
+Tensor predict_ahead(Builder& builder, const Context& context, const Vocabulary& vocabulary, const Tokens& tokens, StackResult& layers) {
   const LayerGroup last = layers_of(context).back();
   const std::vector<ModuleBatch> batches = batches_of_modules(builder, context);
-  const graph::Scope of_block(builder, "mtp_block");
-  Predicted made;
-  Tensor entropy, positions;
+  const graph::Scope of_block(builder, kPredictionScope);
+  Sums sums;
+  std::int64_t first = context.model.layers;
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    const ModuleBatch& batch = batches[i];
     const graph::Scope scope(builder, fmt::format("mtp_layer_{}", i + 1));
     const std::string prefix = fmt::format("mtp_{}_", i + 1);
-    const Tensor joined_BSM = joined(builder, context, prefix, vocabulary.embed(batch.tokens), x_BSM);
-    const StackResult layer = single_cycle(builder, context, last, prefix + "transformer_layer", joined_BSM,
-                                           for_layers(tokens, context.model.layers + static_cast<std::int64_t>(i) * last.cycle, last.cycle));
-    x_BSM = layer.x;
-    made.balance_losses.insert(made.balance_losses.end(), layer.balance_losses.begin(), layer.balance_losses.end());
-    made.loads.insert(made.loads.end(), layer.loads.begin(), layer.loads.end());
-    const Tensor own_entropy =
-        builder.add_one(graph::Op::cross_entropy, "cross_entropy", {vocabulary.logits(x_BSM), batch.targets, batch.target_segments},
-                        graph::CrossEntropyOf{}, {}, DType::float32);
-    const Tensor own_positions = builder.add_one(graph::Op::positions, "positions", {batch.target_segments}, {}, {}, DType::float32);
-    entropy = entropy ? graph::add(entropy, own_entropy) : own_entropy;
-    positions = positions ? graph::add(positions, own_positions) : own_positions;
+    const Tensor joined_BSM = joined(builder, context, prefix, vocabulary.embed(batches[i].tokens), layers.x);
+    append(layers, single_cycle(builder, context, last, prefix + "transformer_layer", joined_BSM, for_layers(tokens, first, last.cycle)));
+    first += last.cycle;
+    add_entropy(builder, sums, vocabulary.logits(layers.x), batches[i]);
   }
-  const Tensor mean = binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, kPositionsOffset));
-  made.loss = graph::scale(mean, context.settings.real("mtp_loss_scaling_factor"));
-  return made;
+  const Tensor mean = binary(graph::Binary::divide, sums.entropy, unary(graph::Unary::offset, sums.positions, kPositionsOffset));
+  return graph::scale(mean, context.settings.real("mtp_loss_scaling_factor"));
 }
 
 }  // namespace moesh::models

@@ -2,19 +2,15 @@
 // that is k places further on than the next one. Training only; decoding leaves them out.
 #pragma once
 
-#include <vector>
-
 #include "models/stack.h"
 #include "models/vocabulary.h"
 
 namespace moesh::models {
 
-struct Predicted {
-  Tensor loss;  // mean cross entropy of all modules, scaled by mtp_loss_scaling_factor
-  std::vector<Tensor> balance_losses, loads;  // of the modules' layers, as in StackResult
-};
+inline constexpr const char* kPredictionScope = "mtp_block";  // of all that modules have
 
-// `x_BSM`: what leaves the model's last layer. `tokens`: of the batch; the keys of the modules' layers follow those of the model's.
-Predicted predict_ahead(Builder& builder, const Context& context, const Vocabulary& vocabulary, Tensor x_BSM, const Tokens& tokens);
+// Adds the modules' layers to those of the model. Returns their loss: the mean cross entropy of all modules, scaled by
+// mtp_loss_scaling_factor. `tokens`: of the batch; the keys of the modules' layers follow those of the model's.
+Tensor predict_ahead(Builder& builder, const Context& context, const Vocabulary& vocabulary, const Tokens& tokens, StackResult& layers);
 
 }  // namespace moesh::models

@@ -105,12 +105,6 @@ StackResult run_block(Builder& builder, const std::string& name, Tensor x, const
 }
 
 
-void append(StackResult& result, const StackResult& more) {
-  result.x = more.x;
-  result.loads.insert(result.loads.end(), more.loads.begin(), more.loads.end());
-  result.balance_losses.insert(result.balance_losses.end(), more.balance_losses.begin(), more.balance_losses.end());
-}
-
 // The first layers of a cycle as a stack.
 StackResult run_first(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
                       std::int64_t count) {
@@ -247,6 +241,12 @@ StackResult beside_pipeline(Builder& builder, Inside inside) {
 }
 
 }  // namespace
+
+void append(StackResult& result, const StackResult& more) {
+  result.x = more.x;
+  result.loads.insert(result.loads.end(), more.loads.begin(), more.loads.end());
+  result.balance_losses.insert(result.balance_losses.end(), more.balance_losses.begin(), more.balance_losses.end());
+}
 
 Tokens for_layers(Tokens tokens, std::int64_t first, std::int64_t count) {
   if (tokens.draw_keys) tokens.draw_keys = graph::slice(tokens.draw_keys, 0, first, count);

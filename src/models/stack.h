@@ -14,6 +14,9 @@ struct StackResult {
   std::vector<Tensor> loads;           // [layers, E + 1] each, in the order of the layers
 };
 
+// Adds what the layers behind those of `result` make.
+void append(StackResult& result, const StackResult& more);
+
 // The tokens' data for `count` layers starting at `first`.
 Tokens for_layers(Tokens tokens, std::int64_t first, std::int64_t count);
 

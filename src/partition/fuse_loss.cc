@@ -202,8 +202,8 @@ std::optional<Graph> fused_anywhere(const Graph& graph) {
 }  // namespace
 
 Graph with_loss_fused(Graph graph) {
-  std::optional<Graph> made = fused_anywhere(graph);
-  return made ? *std::move(made) : std::move(graph);
+  while (std::optional<Graph> made = fused_anywhere(graph)) graph = *std::move(made);
+  return graph;
 }
 
 }  // namespace moesh::partition

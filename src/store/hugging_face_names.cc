@@ -96,6 +96,13 @@ constexpr Row kDeepseekExperts[] = {
     {"DeepSeekMoeBlock_0/shared_experts/wo/kernel", "fm", "mlp.shared_experts.down_proj.weight", "m,f"},
 };
 
+// Of a module of multi-token prediction, besides its layer.
+constexpr Row kModule[] = {
+    {"embedding_norm/scale", "m", "enorm.weight", "m"},
+    {"hidden_state_norm/scale", "m", "hnorm.weight", "m"},
+    {"projection/kernel", "jm", "eh_proj.weight", "m,j"},
+};
+
 constexpr Row kLlama4Mlp[] = {
     {"mlp/wi_0/kernel", "mf", "feed_forward.gate_proj.weight", "f,m"},
     {"mlp/wi_1/kernel", "mf", "feed_forward.up_proj.weight", "f,m"},
@@ -188,8 +195,8 @@ constexpr Family kFamilies[] = {
     {"qwen2_moe", RopeStyle::halves, {kNorms, kAttention, kMlp, kQwenExperts, kGatedSharedExpert}},
     {"qwen3", RopeStyle::halves, {kNorms, kAttention, kMlp}},
     {"qwen3_moe", RopeStyle::halves, {kNorms, kAttention, kMlp, kQwenExperts}},
-    {"deepseek", RopeStyle::as_model, {kNorms, kLatentAttention, kMlp, kDeepseekExperts}},
-    {kGlm, RopeStyle::halves, {kNorms, kAttention, kMlp, kDeepseekExperts}},
+    {"deepseek", RopeStyle::as_model, {kNorms, kLatentAttention, kMlp, kDeepseekExperts, kModule}},
+    {kGlm, RopeStyle::halves, {kNorms, kAttention, kMlp, kDeepseekExperts, kModule}},
     {"gpt_oss", RopeStyle::halves, {kNorms, kGptOss}},
     {"gemma", RopeStyle::halves, {kNormsBefore, kAttention, kMlp}},
     {"gemma2", RopeStyle::halves, {kNormsAround, kAttention, kMlp}},
@@ -218,7 +225,21 @@ struct LayerPath {
   std::string rest;
 };
 
+// "mtp_block/mtp_layer_1/mtp_1_projection/kernel": of the first layer behind the model's own. A module's transformer layer has the names of
+// a layer, its other parts names of their own.
+std::optional<LayerPath> module_path(const HuggingFaceModel& model, const std::string& path) {
+  constexpr std::string_view kAbove = "mtp_block/mtp_layer_", kLayer = "transformer_layer/";
+  if (!path.starts_with(kAbove)) return std::nullopt;
+  const std::size_t end = path.find('/', kAbove.size());
+  const auto module = parse_integer(path.substr(kAbove.size(), end - kAbove.size()));
+  const std::string prefix = fmt::format("/mtp_{}_", module.value_or(0));
+  if (!module || path.compare(end, prefix.size(), prefix) != 0) return std::nullopt;
+  const std::string rest = path.substr(end + prefix.size());
+  return LayerPath{model.layers + *module - 1, rest.starts_with(kLayer) ? rest.substr(kLayer.size()) : rest};
+}
+
 std::optional<LayerPath> layer_path(const HuggingFaceModel& model, const std::string& path) {
+  if (const auto module = module_path(model, path)) return module;
   constexpr std::string_view kAbove = "decoder/";
   const std::size_t end = path.find('/', kAbove.size());
   const std::size_t number = path.rfind('_', end);

@@ -399,13 +399,16 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
     size.parameters += count;
     size.active += active;
     const bool is_looked_up = role == graph::Role::position_embedding || (role == graph::Role::embedding && !shape.tied_embedding);
-    if (!is_looked_up) multiplied += active;
+    // MaxText counts nothing but the layers of prediction modules.
+    if (!is_looked_up && role != graph::Role::prediction_kernel) multiplied += active;
   }
   // MaxText's convention: half of a query's own key counts, so that a causal row of n tokens has n^2 / 2 pairs.
   constexpr double kOwnKey = 0.5;
   double scores = 0;  // multiplications of the queries of a row with keys, and of their probabilities with values
-  for (std::int64_t i = 0; i < shape.layers_of_model(); ++i) {
-    const config::LayerShape& layer = shape.layer(i % shape.layers_per_cycle());
+  // The layers of prediction modules begin a cycle anew, and so do those of the model.
+  const std::int64_t of_model = shape.layers_of_model(), of_modules = shape.prediction_modules * shape.layers_per_module();
+  for (std::int64_t i = 0; i < of_model + of_modules; ++i) {
+    const config::LayerShape& layer = shape.layer((i < of_model ? i : i - of_model) % shape.layers_per_cycle());
     const config::AttentionShape attention = shape.attention_of(layer);
     const auto widths = static_cast<double>(attention.query_heads * (attention.qk_head_dim() + attention.value_head_dim()));
     scores += widths * graph::pairs_seen(length, {.window = layer.window, .chunk = layer.chunk}, kOwnKey);

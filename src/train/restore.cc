@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "models/prediction.h"
 #include "store/model_tensors.h"
 
 namespace moesh::train {
@@ -108,8 +109,11 @@ std::vector<Target> targets_in(const Trainer& trainer, Restored what) {
   return all;
 }
 
-void check_fit(const std::vector<Target>& targets, const store::Checkpoint& checkpoint) {
-  const Fit fit = fit_of(targets, checkpoint.index());
+void check_fit(const std::vector<Target>& targets, const store::Checkpoint& checkpoint, Unread may_be_left) {
+  Fit fit = fit_of(targets, checkpoint.index());
+  const std::string of_modules = fmt::format("{}/", models::kPredictionScope);
+  if (may_be_left == Unread::prediction_modules)
+    std::erase_if(fit.unused, [&](const std::string& name) { return name.starts_with(of_modules); });
   const std::string& where = checkpoint.folder();
   constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
   if (!fit.other.empty()) refuse("the checkpoint is of another model: " + store::some_of(fit.other), where, kFix);

@@ -76,6 +76,8 @@ const std::vector<Effect> kEffects{
     {"backend=reference", kLlama},
     {"owners=2", kContextAxis + "ici_context_parallelism=2 "},
     {"attention=dot_product", kLlama},
+    {"mtp_num_layers=1", kLlama},
+    {"mtp_loss_scaling_factor=0.5", kLlama + "mtp_num_layers=1 "},
     {"attention_type=global", kDeepseek},
     {"sliding_window_size=2", kGptOss},
     {"attention_bias=false", kGptOss},

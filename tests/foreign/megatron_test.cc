@@ -205,8 +205,19 @@ TEST(FromMegatron, KnowsFlagsOfEarlierVersionsByTheirNamesOfToday) {
       HasSubstr("not needed: --DDP-impl, --data-impl, --overlap-p2p-communication (of an older Megatron-LM, and not needed here)\n"));
 }
 
+TEST(FromMegatron, PlansFurtherTokensWhereAFamilyPredictsThem) {
+  const std::string two = kDense + "--mtp-num-layers 2 --mtp-loss-scaling-factor 0.3";
+  EXPECT_EQ(given(two, "mtp_num_layers"), "mtp_num_layers=2");
+  EXPECT_EQ(given(two, "mtp_loss_scaling_factor"), "mtp_loss_scaling_factor=0.3");
+  EXPECT_THAT(notes(kDense + "--mtp-num-layers 2"), HasSubstr("its modules have no norm of their own before the output projection"));
+  const std::string windows = kDense + "--window-size 127,0 --window-attn-skip-freq 2 --mtp-num-layers 1";
+  EXPECT_EQ(given(windows, "mtp_num_layers"), "mtp_num_layers is not given");
+  EXPECT_THAT(notes(windows), HasSubstr("--mtp-num-layers: this family predicts no further tokens: those layers' parameters, memory and "
+                                        "time are missing"));
+}
+
 TEST(FromMegatron, NamesFlagsWithoutACounterpart) {
-  EXPECT_THAT(notes(kDense + "--mtp-num-layers 1"), HasSubstr("differs: --mtp-num-layers: further tokens are not predicted"));
+  EXPECT_THAT(notes(kDense + "--moe-input-jitter-eps 0.1"), HasSubstr("differs: --moe-input-jitter-eps: the router has no jitter"));
   EXPECT_THAT(notes(kDense + "--log-interval 1 --save x --ckpt-format torch_dist"),
               HasSubstr("not needed: --log-interval, --save, --ckpt-format (logging, profiling, evaluation, checkpoints and restarts)\n"));
   EXPECT_THAT(notes(kDense + "--q-lora-rank 8"), HasSubstr("not needed: --q-lora-rank (without effect beside the other flags)\n"));

@@ -124,6 +124,39 @@ TEST(Models, NameTheirResults) {
   EXPECT_THAT(names("model_name=mixtral-8x7b load_balance_loss_weight=0.01"), Contains(results::balance_loss));
 }
 
+TEST(Models, PredictAheadWithModulesOfTheirOwn) {
+  const std::string request = "model_name=deepseek3-tiny override_model_config=true first_num_dense_layers=1 base_num_decoder_layers=3 ";
+  const session::Session none = session(request), two = session(request + "mtp_num_layers=2");
+  EXPECT_THAT(none.graph.result_names, Not(Contains(results::mtp_loss)));
+  EXPECT_THAT(two.graph.result_names, Contains(results::mtp_loss));
+  const auto paths = [](const session::Session& of) {
+    std::set<std::string> all;
+    for (const sharding::LaidTensor& parameter : of.layout.parameters) all.insert(parameter.path);
+    return all;
+  };
+  std::set<std::string> own = paths(two);
+  for (const std::string& path : paths(none)) EXPECT_EQ(own.erase(path), 1u) << path;
+  for (const std::string& path : own) EXPECT_TRUE(path.starts_with("mtp_block/mtp_layer_")) << path;
+  EXPECT_EQ(own.size() % 2, 0u);
+  EXPECT_TRUE(own.contains("mtp_block/mtp_layer_2/mtp_2_transformer_layer/DeepSeekMoeBlock_0/MoeBlock_0/wo"));
+  expect_whole(two.graph);
+  expect_unique_paths(two.layout.parameters);
+  // Where layers differ, a module has a cycle of them.
+  const session::Session cycle = session("model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=2 mtp_num_layers=1");
+  EXPECT_TRUE(paths(cycle).contains("mtp_block/mtp_layer_1/mtp_1_transformer_layer/layers_1/GptOssMlp/wo"));
+}
+
+TEST(Models, PredictAheadOnlyWhereTheReferenceDoes) {
+  const auto refusal = [](const std::string& request) {
+    return test::message_of([&] { session(request + " override_model_config=true mtp_num_layers=1"); });
+  };
+  EXPECT_THAT(refusal("model_name=gemma3-4b"), HasSubstr("multi-token prediction is not there for decoder_block=gemma3"));
+  EXPECT_THAT(refusal("model_name=gpt-oss-20b scan_layers=false"),
+              HasSubstr("a module of multi-token prediction has a whole cycle of layers, and scan_layers=false has none"));
+  EXPECT_THAT(refusal("model_name=deepseek3-tiny base_num_decoder_layers=2 first_num_dense_layers=2"),
+              HasSubstr("a module of multi-token prediction has a layer like the model's last, and no layer has experts"));
+}
+
 TEST(Models, WriteEqualLayersOnce) {
   const auto nodes = [](const std::string& layers) {
     return graph::count(

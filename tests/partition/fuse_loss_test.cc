@@ -77,6 +77,30 @@ TEST(FuseLoss, RoundsTheTablesGradientWhereItIsAskedFor) {
   EXPECT_EQ(fused(text).find("cast"), std::string::npos) << fused(text);
 }
 
+// As with multi-token prediction: every loss, of logits that one table makes.
+TEST(FuseLoss, IsDoneForEveryLoss) {
+  const std::string text =
+      kLossInputs +
+      "%5: float32[2, 3, 5] = einsum %0, %1 equation=\"bsm,mv->bsv\"  # logits\n"
+      "%6: float32[2, 3, 4] = unary %0 function=tanh  # further\n"
+      "%7: float32[2, 3, 5] = einsum %6, %1 equation=\"bsm,mv->bsv\"  # further/logits\n"
+      "%8: float32[] = cross_entropy %7, %2, %3  # further/loss\n"
+      "%9: float32[] = cross_entropy %5, %2, %3  # loss\n"
+      "%10: float32[] = binary %8, %9 function=add  # both\n"
+      "%11: float32[2, 3, 5] = cross_entropy_grad %5, %2, %3, %4 phase backward  # loss'\n"
+      "%12: float32[2, 3, 5] = cross_entropy_grad %7, %2, %3, %4 phase backward  # further/loss'\n"
+      "%13: float32[2, 3, 4] = einsum %12, %1 equation=\"bsv,mv->bsm\" phase backward  # further/logits'\n"
+      "%14: float32[4, 5] = einsum %6, %12 equation=\"bsm,bsv->mv\" phase backward  # further/logits'\n"
+      "%15: float32[2, 3, 4] = einsum %11, %1 equation=\"bsv,mv->bsm\" phase backward  # logits'\n"
+      "%16: float32[4, 5] = einsum %0, %11 equation=\"bsm,bsv->mv\" phase backward  # logits'\n"
+      "%17: float32[4, 5] = binary %14, %16 function=add phase backward  # add\n"
+      "return %10 as loss, %13 as further, %15 as dx, %17 as dtable\n";
+  const std::string made = fused(text);
+  EXPECT_EQ(made.find("cross_entropy"), std::string::npos) << made;
+  EXPECT_NE(made.find("vocab_loss %6, %1"), made.find("vocab_loss %0, %1")) << made;
+  EXPECT_EQ(std::count(made.begin(), made.end(), '\n'), 5 + 5 + 1) << made;
+}
+
 TEST(FuseLoss, IsDoneInBodiesOfRepeats) {
   const test::Training training(test::kTinyModel + "gradient_accumulation_steps=2");
   const auto& instructions = training.trainer.plan().instructions;

@@ -157,6 +157,22 @@ TEST(HuggingFaceNames, DenseLayersStandBeforeThoseWithExperts) {
   EXPECT_FALSE(may_be_left_out(model, "lm_head.weight"));
 }
 
+TEST(HuggingFaceNames, ModulesThatPredictAheadAreLayersBehindTheModels) {
+  const HuggingFaceModel model{"deepseek", 3, 1, false, 4, true, true, 1};
+  const auto all = hugging_face_tensors(model, {{"mtp_block/mtp_layer_2/mtp_2_projection/kernel", {4, 2}},
+                                                {"mtp_block/mtp_layer_2/mtp_2_embedding_norm/scale", {2}},
+                                                {"mtp_block/mtp_layer_1/mtp_1_hidden_state_norm/scale", {2}},
+                                                {"mtp_block/mtp_layer_1/mtp_1_transformer_layer/self_attention/kv_norm/scale", {2}}});
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : all) names.push_back(name);
+  EXPECT_THAT(names, ElementsAre("model.layers.3.hnorm.weight", "model.layers.3.self_attn.kv_a_layernorm.weight",
+                                 "model.layers.4.eh_proj.weight", "model.layers.4.enorm.weight"));
+  EXPECT_THAT(all.at("model.layers.4.eh_proj.weight").shape, ElementsAre(2, 4));
+  for (const char* name : {"mtp_block/mtp_layer_1/mtp_2_projection/kernel", "mtp_block/mtp_layer_x/mtp_0_projection/kernel"}) {
+    EXPECT_THAT(test::message_of([&] { hugging_face_tensors(model, {{name, {4, 2}}}); }), HasSubstr("have no name for it"));
+  }
+}
+
 TEST(HuggingFaceWeights, SmallNumbersAreReadWithTheirScales) {
   const test::TemporaryFolder folder;
   std::string eighths(130 * 2, static_cast<char>(0x38));                                      // ones

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <sys/mount.h>
 
+#include "decode/generation.h"
+#include "decode/weights.h"
 #include "store/checkpoint.h"
 #include "tests/process.h"
 #include "tests/train/kept_run.h"
@@ -267,6 +269,21 @@ TEST(KeptRuns, AreRefusedTheCheckpointsOfAnotherModel) {
               AllOf(HasSubstr("the checkpoint is of another model: "), HasSubstr("is [12, 2, 20] there and [12, 2, 24] here")));
   EXPECT_THAT(kept.run("steps=2 base_num_decoder_layers=3").err, HasSubstr("the checkpoint lacks "));
   EXPECT_THAT(kept.run("steps=2 base_num_decoder_layers=1").err, HasSubstr("the checkpoint has parameters that this model has not: "));
+}
+
+// Modules that predict further tokens are of use in training only, so a run does not drop them without a word, and decoding does.
+TEST(KeptRuns, WithPredictionModulesAreDecodedWithoutThem) {
+  const Kept kept(kTinyModel);
+  EXPECT_EQ(kept.run("steps=2 mtp_num_layers=1").code, 0);
+  EXPECT_TRUE(metrics_in(kept.metrics()).back().contains("mtp_loss"));
+  EXPECT_THAT(kept.run("steps=3").err, HasSubstr("the checkpoint has parameters that this model has not: mtp_block/mtp_layer_1/"));
+  EXPECT_EQ(kept.run("steps=3 mtp_num_layers=1").code, 0);
+  const session::Session session = test::session(kTinyModel);
+  const models::ModelRequest request = session::model_request(session, 1);
+  backend::Workers workers(1);
+  decode::Generator generator(request, session.target, 7, workers);
+  EXPECT_THAT(decode::read_weights(generator.decoder(), generator.graph(), request, kept.at(2), workers),
+              HasSubstr("the parameters of step 2 from "));
 }
 
 // The newest undamaged checkpoint is found without being named.

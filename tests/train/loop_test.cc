@@ -97,6 +97,7 @@ TEST(Train, PrintsTheReferencesLineForEveryStep) {
   };
   EXPECT_EQ(lines_of(kTinyModel, line), 3);
   EXPECT_EQ(lines_of(kTinyMixtral, line + R"(, moe_lb_loss: \d+\.\d{6})"), 3);
+  EXPECT_EQ(lines_of(kTinyModel + "mtp_num_layers=1 ", line + ", main_model_loss: " + number + ", mtp_loss: " + number), 3);
 }
 
 TEST(Train, PrintsItsEndOnlyOrItsMetricsWhereThatIsAskedFor) {
@@ -339,6 +340,16 @@ TEST(ModelSize, CountsTheOperationsOfAStep) {
   const ModelSize tied = size_of_model(request + "logits_via_embedding=true", 100, 8);
   EXPECT_EQ(tied.parameters, size.parameters - 23 * 12);
   EXPECT_DOUBLE_EQ(tied.step_flops, size.step_flops) << "the one table is multiplied with at the end";
+}
+
+// Of the modules that predict further tokens, MaxText counts the layers only: neither the projection of two embeddings, nor the logits.
+TEST(ModelSize, CountsTheLayersOfPredictionModules) {
+  const std::string request = kTinyModel + "max_target_length=8 ";
+  const ModelSize none = size_of_model(request, 100, 8), two = size_of_model(request + "mtp_num_layers=2", 100, 8);
+  const ModelSize fewer = size_of_model(request + "base_num_decoder_layers=1", 100, 8);
+  const double layer = none.step_flops - fewer.step_flops;
+  EXPECT_EQ(two.parameters - none.parameters, 2 * (none.parameters - fewer.parameters + 12 * 24 + 2 * 12));
+  EXPECT_DOUBLE_EQ(two.step_flops - none.step_flops, 2 * layer + 6.0 * 100 * 2 * 2 * 12) << "the norms count";
 }
 
 // As MaxText counts them: a row of n tokens has n^2 / 2 pairs of query and key, n w - w^2 / 2 with a window

@@ -92,9 +92,10 @@ TEST_P(MixedMeshSlow, IsAsRecorded) {
 INSTANTIATE_TEST_SUITE_P(Run, MixedMeshSlow,
                          ::testing::Values("deepseek2", "deepseek2-groups", "deepseek3", "deepseek3-bf16",
                                            "deepseek3-biasupdate", "deepseek3-cap-packed-ga2", "deepseek3-lb",
-                                           "deepseek3-padded", "deepseek3-spikes", "gptoss-clamp", "gptoss-packed-lb", "gptoss-unscanned",
+                                           "deepseek3-mtp", "deepseek3-mtp-ga2-padded", "deepseek3-mtp-muon-packed", "deepseek3-padded",
+                                           "deepseek3-spikes", "gptoss-clamp", "gptoss-mtp", "gptoss-packed-lb", "gptoss-unscanned",
                                            "llama-muon-mu16", "mixtral-bf16", "mixtral-cap1.25", "mixtral-ga2", "mixtral-lb",
-                                           "mixtral-lb-ga2", "mixtral-mu16", "mixtral-packed", "mixtral-unscanned",
+                                           "mixtral-lb-ga2", "mixtral-mtp2-packed", "mixtral-mu16", "mixtral-packed", "mixtral-unscanned",
                                            "qwen3moe"),
                          test::test_name);
 

@@ -1,0 +1,45 @@
+// Tests what multi-token prediction is given of a batch.
+#include "models/ahead.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace moesh::models {
+namespace {
+
+using ::testing::ElementsAre;
+using Row = std::vector<std::int32_t>;
+
+TEST(ValuesAhead, StandFurtherOnInTheirRows) {
+  const Row values{1, 2, 3, 4, 5, 6}, segments{1, 1, 1, 1, 1, 1};
+  EXPECT_THAT(values_ahead(values, segments, 3, 1), ElementsAre(2, 3, 0, 5, 6, 0));
+  EXPECT_THAT(values_ahead(values, segments, 3, 2), ElementsAre(3, 0, 0, 6, 0, 0));
+  EXPECT_THAT(values_ahead(values, segments, 6, 2), ElementsAre(3, 4, 5, 6, 0, 0));
+  EXPECT_THAT(values_ahead(values, segments, 3, 7), ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(values_ahead(values, segments, 1, 1), ElementsAre(0, 0, 0, 0, 0, 0));
+}
+
+TEST(ValuesAhead, AreOfTheSameDocument) {
+  const Row values{11, 12, 13, 21, 22, 91, 92}, segments{1, 1, 1, 2, 2, 0, 0};
+  EXPECT_THAT(values_ahead(values, segments, 7, 1), ElementsAre(12, 13, 0, 22, 0, 0, 0));
+}
+
+// The second shift compares segments that have been shifted by one themselves: a place just before a document takes from it.
+TEST(ValuesAhead, FollowTheReferenceBehindTheFirstPlace) {
+  const Row values{11, 21, 22, 23}, segments{1, 2, 2, 2};
+  EXPECT_THAT(values_ahead(values, segments, 4, 1), ElementsAre(0, 22, 23, 0));
+  EXPECT_THAT(values_ahead(values, segments, 4, 2), ElementsAre(22, 23, 0, 0));
+}
+
+TEST(InputsAhead, AreNamedByTheirModules) {
+  for (const InputAhead& of : {InputAhead{"inputs", 1}, InputAhead{"targets_segmentation", 12}, InputAhead{"inputs", 0}}) {
+    const InputAhead found = parse_input_ahead(of.name());
+    EXPECT_EQ(found.input, of.input);
+    EXPECT_EQ(found.module, of.module);
+  }
+  EXPECT_EQ(InputAhead({"inputs", 2}).name(), "inputs_ahead_2");
+  EXPECT_EQ(parse_input_ahead("inputs_ahead_x").module, 0);
+}
+
+}  // namespace
+}  // namespace moesh::models
