@@ -1,10 +1,10 @@
 #include "decode/program.h"
 
 #include <cassert>
-#include <map>
 
 #include "graph/rewrite.h"
 #include "graph/slots.h"
+#include "partition/as_laid.h"
 #include "partition/chain.h"
 #include "partition/fold_casts.h"
 #include "partition/fuse_sums.h"
@@ -13,19 +13,6 @@
 #include "plan/lower.h"
 
 namespace moesh::decode {
-namespace {
-
-using sharding::Spec;
-
-std::map<std::string, Spec> specs_of(const sharding::Layout& layout) {
-  std::map<std::string, Spec> specs;
-  for (const auto* tensors : {&layout.parameters, &layout.states}) {
-    for (const sharding::LaidTensor& tensor : *tensors) specs[tensor.path] = sharding::without_size_one(tensor.spec, layout.mesh);
-  }
-  return specs;
-}
-
-}  // namespace
 
 Program make_program(const models::ModelRequest& request, const models::DecodeShape& shape, const mesh::Topology& target) {
   assert(request.mesh != nullptr);
@@ -42,25 +29,7 @@ Program make_program(const graph::Graph& model, const sharding::Layout& layout, 
                   {},
                   request.settings.integer("max_target_length"),
                   request.settings.integer("init_weights_seed")};
-  if (program.mesh.devices() == 1) {
-    program.graph = graph::without_constraints(program.graph);
-    return program;
-  }
-  const std::map<std::string, Spec> specs = specs_of(layout);
-  std::vector<Spec> roots;
-  for (const graph::Node& node : program.graph.nodes) {
-    if (!graph::is_root(node)) continue;
-    const auto known = specs.find(node.path);
-    const std::size_t rank = program.graph.value(node.results.front()).shape.size();
-    roots.push_back(known != specs.end() ? known->second : sharding::whole_spec(rank));
-  }
-  std::vector<std::optional<Spec>> results;
-  for (const std::string& name : program.graph.result_names) {
-    const auto known = specs.find(name);
-    results.push_back(known != specs.end() ? std::optional<Spec>(known->second) : std::nullopt);
-  }
-  partition::Partitioned made =
-      partition::partition(program.graph, roots, results, {layout.mesh, target, layout.rules, layout.explicit_mode});
+  partition::Partitioned made = partition::partition_as_laid(program.graph, layout, target);
   program.graph = std::move(made.graph);
   program.choices = std::move(made.choices);
   return program;

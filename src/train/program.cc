@@ -1,7 +1,6 @@
 #include "train/program.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "config/support.h"
@@ -10,6 +9,7 @@
 #include "graph/slots.h"
 #include "mesh/context_order.h"
 #include "models/model.h"
+#include "partition/as_laid.h"
 #include "partition/chain.h"
 #include "partition/early_sums.h"
 #include "partition/fold_casts.h"
@@ -29,58 +29,13 @@ namespace {
 using graph::Graph;
 using graph::Node;
 using Kind = graph::InputOf::Kind;
-using sharding::Spec;
-
-// The specs of parameters and moments, by name.
-std::map<std::string, Spec> places_of(const sharding::Layout& layout) {
-  std::map<std::string, Spec> specs;
-  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
-    for (const sharding::LaidTensor& tensor : *tensors) {
-      specs[tensor.path] = sharding::without_size_one(tensor.spec, layout.mesh);
-    }
-  }
-  return specs;
-}
-
-// The specs of the graph's roots. Numbers are replicated on every device, and a leading dim of microbatches is not sharded.
-std::vector<Spec> roots_of(const Graph& graph, const sharding::Layout& layout, const std::map<std::string, Spec>& places) {
-  const Spec batch = sharding::without_size_one(layout.input.spec, layout.mesh);
-  std::vector<Spec> specs;
-  for (const Node& node : graph.nodes) {
-    if (!graph::is_root(node)) continue;
-    const std::size_t rank = graph.value(node.results.front()).shape.size();
-    const auto place = places.find(node.path);
-    Spec spec = place != places.end() ? place->second : graph::is_input(node, Kind::batch) ? batch : sharding::whole_spec(rank);
-    spec.dims.insert(spec.dims.begin(), rank - spec.dims.size(), {});
-    specs.push_back(std::move(spec));
-  }
-  return specs;
-}
-
-std::vector<std::optional<Spec>> results_of(const Graph& graph, const std::map<std::string, Spec>& places) {
-  std::vector<std::optional<Spec>> specs;
-  for (const std::string& name : graph.result_names) {
-    const auto place = places.find(name);
-    specs.push_back(place == places.end() ? std::nullopt : std::optional(place->second));
-  }
-  return specs;
-}
 
 // Partitions the program's graph for the layout's devices, rewrites it, and lowers it to a plan.
 void lay_out(StepProgram& program, const config::Settings& settings, const Where& where, const SeeGraph& see) {
-  const sharding::Layout& layout = where.layout;
-  if (layout.mesh.devices() > 1) {
-    const std::map<std::string, Spec> places = places_of(layout);
-    const partition::PartitionRequest request{layout.mesh, where.target, layout.rules, layout.explicit_mode};
-    partition::Partitioned made = partition::partition(program.graph, roots_of(program.graph, layout, places),
-                                                       results_of(program.graph, places), request);
-    if (see) see(pass_names::expand, made.expanded);
-    program.graph = std::move(made.graph);
-    program.choices = std::move(made.choices);
-  } else {
-    if (see) see(pass_names::expand, program.graph);
-    program.graph = graph::without_constraints(program.graph);
-  }
+  partition::Partitioned made = partition::partition_as_laid(program.graph, where.layout, where.target);
+  if (see) see(pass_names::expand, made.expanded);
+  program.graph = std::move(made.graph);
+  program.choices = std::move(made.choices);
   if (see) see(pass_names::partition, program.graph);
   program.graph = partition::stack_first(graph::with_blocks_inlined(program.graph));
   if (see) see(pass_names::stack, program.graph);
