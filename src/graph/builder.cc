@@ -232,6 +232,12 @@ Tensor transpose(Tensor x, std::vector<int> order) {
   return x.builder->add_one(Op::transpose, "transpose", {x}, TransposeOf{std::move(order)}, std::move(shape), x.dtype());
 }
 
+std::vector<int> inverse(const std::vector<int>& order) {
+  std::vector<int> back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  return back;
+}
+
 Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size) {
   Shape shape = x.shape();
   shape[static_cast<std::size_t>(dim)] = size;

@@ -137,6 +137,7 @@ Tensor reduce(Reduction function, Tensor x, std::vector<int> dims);
 Tensor softmax(Tensor x);
 Tensor reshape(Tensor x, Shape shape);
 Tensor transpose(Tensor x, std::vector<int> order);
+std::vector<int> inverse(const std::vector<int>& order);  // the order that undoes this one
 Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size);
 Tensor concat(const std::vector<Tensor>& parts, int dim);
 // The cache, [B, T, ...], after rows [B, S, ...] are written to the slots [B, S] among its T.

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "graph/print.h"
+#include "mesh/json.h"
 #include "plan/arena.h"
 #include "plan/fields.h"
 
@@ -15,7 +16,7 @@ class Json {
   std::string text() {
     const Arena arena = device_arena(plan_);
     json_.begin_object();
-    add_mesh();
+    mesh::write_sizes(plan_.mesh, json_.line().key("mesh"));
     json_.line().key("state_bytes").value(state_bytes(plan_));
     json_.line().key("peak_bytes").value(arena.bytes);
     list("ports", plan_.ports.size(), [&](std::size_t i) { add_port(plan_.ports[i]); });
@@ -34,12 +35,6 @@ class Json {
       entry(i);
     }
     json_.line().end_array();
-  }
-
-  void add_mesh() {
-    json_.line().key("mesh").begin_object();
-    for (const mesh::Axis& axis : plan_.mesh.axes()) json_.key(axis.name).value(axis.size());
-    json_.end_object();
   }
 
   void add_axes(const char* name, const sharding::AxisList& axes) {

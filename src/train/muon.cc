@@ -25,12 +25,6 @@ std::vector<int> others(const Shape& shape, const graph::MatrixDims& dims) {
   return rest;
 }
 
-std::vector<int> inverse(const std::vector<int>& order) {
-  std::vector<int> back(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
-  return back;
-}
-
 // x / (norm + epsilon), separately for each matrix of the batch. It is a product with one factor per matrix, so that the norms are
 // not broadcast to x's size.
 Tensor normalised(Tensor x_BMN) {
@@ -66,7 +60,7 @@ Tensor muon_direction(Tensor momentum, const graph::MatrixDims& dims, const conf
   order.insert(order.end(), dims.out.begin(), dims.out.end());
   const Tensor moved = graph::transpose(momentum, order);
   const Tensor made = orthogonalised(graph::reshape(moved, {elements(shape) / (in * out), in, out}));
-  const Tensor back = graph::transpose(graph::reshape(made, moved.shape()), inverse(order));
+  const Tensor back = graph::transpose(graph::reshape(made, moved.shape()), graph::inverse(order));
   const auto wide = static_cast<double>(std::max(in, out));
   const double ratio = static_cast<double>(out) / static_cast<double>(in);
   const double factor = settings.is_null("muon_consistent_rms") ? std::sqrt(std::max(1.0, ratio))

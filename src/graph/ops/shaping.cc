@@ -135,9 +135,7 @@ void transpose_factors(const NodeView& v, FactorTable& table) {
 
 std::vector<Tensor> transpose_gradient(const Vjp& v) {
   const std::vector<int>& order = v.of<TransposeOf>().order;
-  std::vector<int> inverse(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) inverse[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
-  return {transpose(v.dy(), inverse)};
+  return {transpose(v.dy(), inverse(order))};
 }
 
 // The dim that is sliced, concatenated or padded is whole on both sides.
