@@ -31,7 +31,8 @@ struct RunTraits {
 // Takes the traits from a session opened on one device.
 inline RunTraits traits_of(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
-  const bool balances = settings.real("load_balance_loss_weight") > 0 || settings.real("routed_bias_update_rate") > 0;
+  const bool balances = settings.real("load_balance_loss_weight") > 0 || settings.real("routed_bias_update_rate") > 0 ||
+                        settings.integer("mtp_num_layers") > 0;
   std::set<std::string> labels{labels::mlp_no_fsdp, labels::activation_exp, labels::mlp};  // labels that other strategies use
   for (const auto* tensors : {&session.layout.parameters, &session.layout.activations}) {
     for (const sharding::LaidTensor& tensor : *tensors) labels.insert(tensor.labels().begin(), tensor.labels().end());

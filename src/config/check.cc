@@ -102,6 +102,20 @@ void check_evaluation(const Settings& settings) {
 
 }  // namespace
 
+void note_diluted_losses(const Settings& settings, std::vector<std::string>& notices) {
+  const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
+  std::vector<std::string> weights;
+  const auto add_weight = [&](const char* of, std::int64_t least, const char* weight) {
+    if (settings.integer(of) >= least && settings.real(weight) > 0) weights.emplace_back(weight);
+  };
+  add_weight("num_experts", 2, "load_balance_loss_weight");
+  add_weight("mtp_num_layers", 1, "mtp_loss_scaling_factor");
+  if (microbatches == 1 || weights.empty()) return;
+  notices.push_back(fmt::format("{} hardly trains with gradient_accumulation_steps={}: as in MaxText, its share of the gradient is divided "
+                                "by the number of tokens in the batch",
+                                join(weights, " and "), microbatches));
+}
+
 void check_settings(const Settings& settings) {
   check_attention(settings);
   check_rope(settings);

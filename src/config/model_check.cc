@@ -90,9 +90,10 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
   }
 }
 
-// MaxText builds modules for these families only; the norms of Gemma's and GPT-3's have other parameters.
+// MaxText builds modules of other layers than the model's own for some families, and none for others.
 bool may_predict_ahead(Block block) {
-  return !is_one_of(block, {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4, Block::gpt3, Block::envy, Block::qwen3_custom_moe});
+  return !is_one_of(block, {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4, Block::gpt3, Block::llama4, Block::envy,
+                            Block::qwen3_custom_moe});
 }
 
 void check_prediction(const ModelShape& shape, const Settings& settings) {
