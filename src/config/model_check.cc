@@ -97,6 +97,11 @@ bool may_predict_ahead(Block block) {
 }
 
 void check_prediction(const ModelShape& shape, const Settings& settings) {
+  const std::int64_t examined = settings.integer("mtp_eval_target_module");
+  if (examined > shape.prediction_modules) {
+    refuse(fmt::format("mtp_eval_target_module={}, of {}", examined, counted(shape.prediction_modules, "module")),
+           settings.origin("mtp_eval_target_module").where, "the number of a module, up to mtp_num_layers");
+  }
   if (shape.prediction_modules == 0) return;
   const std::string& where = settings.origin("mtp_num_layers").where;
   if (!may_predict_ahead(shape.block)) {

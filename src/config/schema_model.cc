@@ -58,8 +58,8 @@ constexpr Key kMultiTokenPrediction[] = {
     {"mtp_num_layers", integer, "0", "0..64", used,
      "modules behind the layers that learn to predict tokens further ahead; decoding leaves them out"},
     {"mtp_loss_scaling_factor", real, "0.1", "0..1000000", used, "weight of those modules' mean loss"},
-    {"mtp_eval_target_module", integer, "0", "0..64", planned_without,
-     "module whose guesses evaluation compares with the model's; only 0, for none, here"},
+    {"mtp_eval_target_module", integer, "0", "0..64", used,
+     "module whose guesses evaluation compares with what the model itself guesses there; 0 for none"},
 };
 
 constexpr Key kFormats[] = {

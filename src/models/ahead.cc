@@ -51,4 +51,17 @@ std::vector<std::int32_t> values_ahead(std::span<const std::int32_t> values, std
   return made;
 }
 
+double percent_accepted(std::span<const std::int32_t> by_model, std::span<const std::int32_t> by_module,
+                        std::span<const std::int32_t> counted_ahead, std::int64_t length, std::int64_t module) {
+  const auto width = static_cast<std::size_t>(length), places = static_cast<std::size_t>(module);
+  std::int64_t all = 0, accepted = 0;
+  for (std::size_t i = 0; i < by_module.size(); ++i) {
+    if (counted_ahead[i] == 0) continue;
+    const std::int32_t expected = i % width + places < width ? by_model[i + places] : 0;
+    ++all;
+    accepted += by_module[i] == expected ? 1 : 0;
+  }
+  return all == 0 ? 0 : 100 * static_cast<double>(accepted) / static_cast<double>(all);
+}
+
 }  // namespace moesh::models

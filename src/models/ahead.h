@@ -22,4 +22,9 @@ InputAhead parse_input_ahead(const std::string& name);
 std::vector<std::int32_t> values_ahead(std::span<const std::int32_t> values, std::span<const std::int32_t> segments, std::int64_t length,
                                        std::int64_t places);
 
+// How many of a hundred guesses of a module are what the model guesses `module` places later. All arrays are rows of `length`; a position
+// counts if `counted_ahead`, the segments of targets that many places ahead, is not 0.
+double percent_accepted(std::span<const std::int32_t> by_model, std::span<const std::int32_t> by_module,
+                        std::span<const std::int32_t> counted_ahead, std::int64_t length, std::int64_t module);
+
 }  // namespace moesh::models

@@ -147,6 +147,7 @@ graph::Graph build_model(const ModelRequest& request) {
   mark_logits(builder, context, trunk.logits_BSV);
   if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
   if (trunk.mtp_loss) builder.mark_result(trunk.mtp_loss, results::mtp_loss);
+  if (request.settings.integer("mtp_eval_target_module") > 0) builder.mark_result(guesses(builder, trunk.logits_BSV), results::guesses);
   if (!loads.empty()) builder.mark_result(loads.size() == 1 ? loads[0] : graph::concat(loads, 0), results::expert_load);
   return with_rounded_products(builder.take(), rounded_of(request.settings));
 }

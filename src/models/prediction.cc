@@ -59,6 +59,7 @@ Tensor predict_ahead(Builder& builder, const Context& context, const Vocabulary&
   const std::vector<ModuleBatch> batches = batches_of_modules(builder, context);
   const graph::Scope of_block(builder, kPredictionScope);
   Sums sums;
+  const std::int64_t examined = context.settings.integer("mtp_eval_target_module");
   std::int64_t first = context.model.layers;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const graph::Scope scope(builder, fmt::format("mtp_layer_{}", i + 1));
@@ -66,7 +67,9 @@ Tensor predict_ahead(Builder& builder, const Context& context, const Vocabulary&
     const Tensor joined_BSM = joined(builder, context, prefix, vocabulary.embed(batches[i].tokens), layers.x);
     append(layers, single_cycle(builder, context, last, prefix + "transformer_layer", joined_BSM, for_layers(tokens, first, last.cycle)));
     first += last.cycle;
-    add_entropy(builder, sums, vocabulary.logits(layers.x), batches[i]);
+    const Tensor logits_BSV = vocabulary.logits(layers.x);
+    add_entropy(builder, sums, logits_BSV, batches[i]);
+    if (static_cast<std::int64_t>(i) + 1 == examined) builder.mark_result(guesses(builder, logits_BSV), results::guesses_ahead);
   }
   const Tensor mean = binary(graph::Binary::divide, sums.entropy, unary(graph::Unary::offset, sums.positions, kPositionsOffset));
   return graph::scale(mean, context.settings.real("mtp_loss_scaling_factor"));

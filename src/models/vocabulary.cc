@@ -37,6 +37,14 @@ Tensor look_up(Builder& builder, const Context& context, Tensor table_NM, Tensor
                          context.model.compute_dtype);
 }
 
+Tensor guesses(Builder& builder, Tensor logits_BSV) {
+  const Shape shape{logits_BSV.size(0), logits_BSV.size(1), 1};
+  const graph::TopKOf likeliest{.k = 1, .weights = graph::TopKOf::Weights::chosen};
+  const Tensor ids =
+      builder.add(graph::Op::top_k, "guess", {logits_BSV}, likeliest, {{shape, logits_BSV.dtype()}, {shape, DType::int32}})[1];
+  return graph::reshape(ids, {shape[0], shape[1]});
+}
+
 Vocabulary::Vocabulary(Builder& builder, const Context& context) : builder_(builder), context_(context) {
   const graph::Scope scope(builder, "token_embedder");
   table_VM_ = builder.parameter("embedding", {context.model.vocab_size, context.model.emb_dim}, table_dtype(context),

@@ -13,6 +13,9 @@ using nn::Context;
 // The rows of a table [N, M] with these ids, [B, S, M] in the compute type.
 Tensor look_up(Builder& builder, const Context& context, Tensor table_NM, Tensor ids_BS);
 
+// The likeliest word of each position, [B, S].
+Tensor guesses(Builder& builder, Tensor logits_BSV);
+
 // The same parameters serve all tokens and all hidden states of a model.
 class Vocabulary {
  public:

@@ -1,5 +1,6 @@
 #include "partition/as_laid.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -29,28 +30,34 @@ std::vector<Spec> roots_of(const graph::Graph& graph, const sharding::Layout& la
     if (!graph::is_root(node)) continue;
     const std::size_t rank = graph.value(node.results.front()).shape.size();
     const auto place = places.find(node.path);
-    Spec spec = place != places.end() ? place->second : graph::is_input(node, graph::InputOf::Kind::batch) ? batch : sharding::whole_spec(rank);
+    const bool is_batch = graph::is_input(node, graph::InputOf::Kind::batch);
+    Spec spec = place != places.end() ? place->second : is_batch ? batch : sharding::whole_spec(rank);
     spec.dims.insert(spec.dims.begin(), rank - spec.dims.size(), {});
     specs.push_back(std::move(spec));
   }
   return specs;
 }
 
-std::vector<std::optional<Spec>> results_of(const graph::Graph& graph, const std::map<std::string, Spec>& places) {
+std::vector<std::optional<Spec>> results_of(const graph::Graph& graph, const std::map<std::string, Spec>& places,
+                                            const std::vector<std::string>& whole) {
   std::vector<std::optional<Spec>> specs;
-  for (const std::string& name : graph.result_names) {
-    const auto place = places.find(name);
-    specs.push_back(place == places.end() ? std::nullopt : std::optional(place->second));
+  for (std::size_t i = 0; i < graph.results.size(); ++i) {
+    const auto place = places.find(graph.result_names[i]);
+    const bool is_whole = std::find(whole.begin(), whole.end(), graph.result_names[i]) != whole.end();
+    specs.push_back(place != places.end() ? std::optional(place->second)
+                    : is_whole            ? std::optional(sharding::whole_spec(graph.value(graph.results[i]).shape.size()))
+                                          : std::nullopt);
   }
   return specs;
 }
 
 }  // namespace
 
-Partitioned partition_as_laid(const graph::Graph& graph, const sharding::Layout& layout, const mesh::Topology& target) {
+Partitioned partition_as_laid(const graph::Graph& graph, const sharding::Layout& layout, const mesh::Topology& target,
+                              const std::vector<std::string>& whole) {
   if (layout.mesh.devices() == 1) return {graph::without_constraints(graph), graph, {}};
   const std::map<std::string, Spec> places = places_of(layout);
-  return partition(graph, roots_of(graph, layout, places), results_of(graph, places),
+  return partition(graph, roots_of(graph, layout, places), results_of(graph, places, whole),
                    {layout.mesh, target, layout.rules, layout.explicit_mode});
 }
 

@@ -1,5 +1,6 @@
 #include "train/evaluation.h"
 
+#include <span>
 #include <utility>
 
 #include <fmt/core.h>
@@ -10,6 +11,7 @@
 #include "base/text.h"
 #include "config/data_kind.h"
 #include "data/open.h"
+#include "models/ahead.h"
 #include "models/model.h"
 
 namespace moesh::train {
@@ -43,6 +45,7 @@ Evaluation::Evaluation(const Subject& subject, StepProgram program, Trainer& tra
       length_(subject.settings.integer("max_target_length")),
       vocab_size_(subject.settings.integer("vocab_size")),
       batches_(batches_of(subject.settings, source_->rows(length_), rows_)),
+      examined_(subject.settings.integer("mtp_eval_target_module")),
       feeding_(subject.settings, 1, program.mesh),
       program_(trainer.beside(std::move(program.plan))) {}
 
@@ -57,6 +60,22 @@ double Evaluation::result(const char* name) const {
   return value ? backend::load_scalar(value.shards.front().view) : 0;
 }
 
+// In the order of the batch. Every device has all of them.
+run::Array Evaluation::guesses(const char* name) const {
+  const run::Array& made = program_.output(name).any_shard();
+  return feeding_.as_given(reshaped(made, {1, rows_, length_}), trainer_.pool());
+}
+
+double Evaluation::acceptance(const Batch& batch) const {
+  const auto values = [&](const run::Array& of) {
+    return std::span<const std::int32_t>(of.as<std::int32_t>(), static_cast<std::size_t>(rows_ * length_));
+  };
+  const run::Array by_model = guesses(models::results::guesses), by_module = guesses(models::results::guesses_ahead);
+  const run::Array &counts = batch.at(models::inputs::target_segments), &segments = batch.at(models::inputs::segments);
+  const std::vector<std::int32_t> counted = models::values_ahead(values(counts), values(segments), length_, examined_);
+  return models::percent_accepted(values(by_model), values(by_module), counted, length_, examined_);
+}
+
 Batch Evaluation::read(std::int64_t number) {
   return make_batch(make_rows(*source_, number * rows_, rows_, length_), vocab_size_, trainer_.pool());
 }
@@ -65,7 +84,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
                                            const std::function<void(std::int64_t)>& see) {
   const auto begin = Clock::now();
   EvalMetrics metrics;
-  double entropy = 0, balance = 0;
+  double entropy = 0, balance = 0, mtp = 0, accepted = 0;
   for (; metrics.batches < batches_; ++metrics.batches) {
     Batch batch;
     std::exception_ptr failure;
@@ -81,10 +100,17 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
     entropy += result(models::results::entropy_sum);
     metrics.total_weights += result(models::results::positions);
     balance += result(models::results::balance_loss);
+    mtp += result(models::results::mtp_loss);
+    if (examined_ > 0) accepted += acceptance(batch);
   }
   metrics.step = step;
   metrics.loss = entropy / (metrics.total_weights + models::kPositionsOffset);
-  metrics.balance_loss = batches_ == 0 ? 0 : balance / static_cast<double>(batches_);
+  const auto mean = [&](double sum) { return batches_ == 0 ? 0 : sum / static_cast<double>(batches_); };
+  metrics.balance_loss = mean(balance);
+  if (examined_ > 0) {
+    metrics.mtp_loss = mean(mtp);
+    metrics.mtp_acceptance = mean(accepted);
+  }
   metrics.seconds = seconds_since(begin);
   return metrics;
 }

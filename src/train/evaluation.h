@@ -21,6 +21,8 @@ struct EvalMetrics {
   double loss = 0;           // cross entropy per position
   double total_weights = 0;  // positions that count in the loss
   double balance_loss = 0;   // mean over the batches
+  // With mtp_eval_target_module, means over the batches: the modules' loss, and how many of a hundred of its guesses are the model's own.
+  std::optional<double> mtp_loss, mtp_acceptance;
   double seconds = 0;
 };
 
@@ -44,6 +46,8 @@ class Evaluation {
 
  private:
   double result(const char* name) const;
+  double acceptance(const Batch& batch) const;
+  run::Array guesses(const char* name) const;
   Batch read(std::int64_t number);
 
   const config::Settings& settings_;
@@ -51,6 +55,7 @@ class Evaluation {
   std::unique_ptr<data::TokenSource> source_;
   std::int64_t rows_;  // per batch
   std::int64_t length_, vocab_size_, batches_;
+  std::int64_t examined_;  // the module whose guesses are compared; 0 for none
   Feeding feeding_;
   run::Program program_;
 };

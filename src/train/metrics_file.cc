@@ -94,8 +94,10 @@ void MetricsFile::write(const EvalMetrics& m) {
   JsonWriter json;
   json.begin_object().key("eval_step").value(m.step).key("seconds").value(m.seconds).key("batches").value(m.batches);
   json.key("eval/avg_loss").value(m.loss).key("eval/avg_perplexity").value(std::exp(m.loss));
-  json.key("eval/total_weights").value(m.total_weights).key("eval/avg_moe_lb_loss").value(m.balance_loss).end_object();
-  append(json.text());
+  json.key("eval/total_weights").value(m.total_weights).key("eval/avg_moe_lb_loss").value(m.balance_loss);
+  if (m.mtp_acceptance)
+    json.key("eval/avg_mtp_loss").value(*m.mtp_loss).key("eval/avg_mtp_acceptance_rate_percent").value(*m.mtp_acceptance);
+  append(json.end_object().text());
 }
 
 }  // namespace moesh::train

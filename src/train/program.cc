@@ -32,7 +32,9 @@ using Kind = graph::InputOf::Kind;
 
 // Partitions the program's graph for the layout's devices, rewrites it, and lowers it to a plan.
 void lay_out(StepProgram& program, const config::Settings& settings, const Where& where, const SeeGraph& see) {
-  partition::Partitioned made = partition::partition_as_laid(program.graph, where.layout, where.target);
+  namespace results = models::results;
+  partition::Partitioned made =
+      partition::partition_as_laid(program.graph, where.layout, where.target, {results::guesses, results::guesses_ahead});
   if (see) see(pass_names::expand, made.expanded);
   program.graph = std::move(made.graph);
   program.choices = std::move(made.choices);
@@ -56,7 +58,11 @@ Graph losses_alone(const Graph& model) {
   Graph made = graph::without_slot_masks(model);
   std::vector<graph::ValueId> results;
   std::vector<std::string> names;
-  for (const char* name : {models::results::entropy_sum, models::results::positions, models::results::balance_loss}) {
+  namespace of = models::results;
+  std::vector<const char*> wanted{of::entropy_sum, of::positions, of::balance_loss};
+  // Nothing else needs the modules of multi-token prediction.
+  if (find_result(made, of::guesses) >= 0) wanted.insert(wanted.end(), {of::mtp_loss, of::guesses, of::guesses_ahead});
+  for (const char* name : wanted) {
     const int at = find_result(made, name);
     if (at < 0) continue;
     results.push_back(made.results[static_cast<std::size_t>(at)]);

@@ -155,6 +155,7 @@ const std::vector<Effect> kEffects{
     {"eval_interval=1", kText + "eval_fraction=0.3 "},
     {"eval_fraction=0.3", kText},
     {"eval_dataset_path=text.txt", kEvaluated},
+    {"mtp_eval_target_module=1", kEvaluated + "mtp_num_layers=1 "},
     {"eval_steps=1", kEvaluated + "eval_per_device_batch_size=1 "},
     {"eval_start_step=1", kEvaluated},
     {"eval_per_device_batch_size=1", kEvaluated},

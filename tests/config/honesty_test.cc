@@ -76,7 +76,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "experimental_sa_quant_k_fp8=true",
       "weight_sparsity_n=2",
       "weight_sparsity_m=4",
-      "mtp_eval_target_module=1",
       "prefuse_moe_weights=true",
       "fuse_expert_scales=true",
       "use_qk_clip=true",

@@ -31,6 +31,15 @@ TEST(ValuesAhead, FollowTheReferenceBehindTheFirstPlace) {
   EXPECT_THAT(values_ahead(values, segments, 4, 2), ElementsAre(22, 23, 0, 0));
 }
 
+// A module's guess at a place is for the word that the model guesses one place later, and so on.
+TEST(GuessesAhead, AreComparedWithTheModelsOwn) {
+  const Row model{1, 2, 3, 4, 5, 6, 7, 8}, counted{1, 1, 1, 0, 1, 1, 1, 0};
+  EXPECT_EQ(percent_accepted(model, Row{2, 3, 4, 9, 6, 7, 8, 9}, counted, 4, 1), 100);
+  EXPECT_EQ(percent_accepted(model, Row{2, 3, 4, 9, 5, 5, 5, 9}, counted, 4, 1), 50);
+  EXPECT_EQ(percent_accepted(model, Row{3, 4, 0, 9, 9, 9, 9, 9}, Row{1, 1, 1, 0, 0, 1, 0, 0}, 4, 2), 75) << "0 behind the end of a row";
+  EXPECT_EQ(percent_accepted(model, model, Row{0, 0, 0, 0, 0, 0, 0, 0}, 4, 1), 0);
+}
+
 TEST(InputsAhead, AreNamedByTheirModules) {
   for (const InputAhead& of : {InputAhead{"inputs", 1}, InputAhead{"targets_segmentation", 12}, InputAhead{"inputs", 0}}) {
     const InputAhead found = parse_input_ahead(of.name());

@@ -152,6 +152,7 @@ TEST(Models, PredictAheadOnlyWhereTheReferenceDoes) {
   };
   EXPECT_THAT(refusal("model_name=gemma3-4b"), HasSubstr("multi-token prediction is not there for decoder_block=gemma3"));
   EXPECT_THAT(refusal("model_name=llama4-17b-16e"), HasSubstr("multi-token prediction is not there for decoder_block=llama4"));
+  EXPECT_THAT(refusal("mtp_eval_target_module=2"), HasSubstr("mtp_eval_target_module=2, of 1 module"));
   EXPECT_THAT(refusal("model_name=gpt-oss-20b scan_layers=false"),
               HasSubstr("a module of multi-token prediction has a whole cycle of layers, and scan_layers=false has none"));
   EXPECT_THAT(refusal("model_name=deepseek3-tiny base_num_decoder_layers=2 first_num_dense_layers=2"),

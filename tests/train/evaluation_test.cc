@@ -67,6 +67,23 @@ TEST(EvaluationSlow, FindsTheLossThatTrainingWouldReport) {
   }
 }
 
+// The share of a module's guesses that are the model's own: none is known at first, and all are learned from a fixed batch.
+TEST(Evaluation, ExaminesAModuleThatPredictsAhead) {
+  const std::string request = test::kTinyModel +
+                              "mtp_num_layers=2 mtp_eval_target_module=2 mtp_loss_scaling_factor=1 learning_rate=0.02 max_target_length=8 "
+                              "eval_interval=1 eval_steps=1 ";
+  for (const char* mesh : {"", "compile_topology=cpu-2 ici_fsdp_parallelism=1 ici_context_parallelism=2 per_device_batch_size=1 owners=2 "}) {
+    Evaluating of(request + mesh + "steps=40 ");
+    const EvalMetrics first = of.run();
+    for (int step = 0; step < 40; ++step) of.training().trainer.step(of.training().batch());
+    const EvalMetrics last = of.run();
+    EXPECT_LT(*first.mtp_acceptance, 50) << mesh;
+    EXPECT_GT(*last.mtp_acceptance, 90) << mesh;
+    EXPECT_LT(*last.mtp_loss, *first.mtp_loss / 2) << mesh;
+  }
+  EXPECT_FALSE(Evaluating(test::kTinyModel + "mtp_num_layers=1 eval_interval=1 eval_steps=1 ").run().mtp_acceptance.has_value());
+}
+
 // If a step accumulates microbatches, a batch of an evaluation has as many rows as one microbatch.
 TEST(EvaluationSlow, IsTheMeanOverAllPositionsOfItsBatches) {
   const test::TemporaryFolder folder;
