@@ -45,7 +45,9 @@ struct Sums {
 };
 
 void add_entropy(Builder& builder, Sums& sums, Tensor logits_BSV, const ModuleBatch& batch) {
-  const Tensor entropy = builder.add_one(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
+  // As the losses of the tokens lie in MaxText.
+  const Tensor targets = constrain("targets", batch.targets, {labels::activation_embed_and_logits_batch, labels::activation_length});
+  const Tensor entropy = builder.add_one(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, targets, batch.target_segments},
                                          graph::CrossEntropyOf{}, {}, DType::float32);
   const Tensor positions = builder.add_one(graph::Op::positions, "positions", {batch.target_segments}, {}, {}, DType::float32);
   sums.entropy = sums.entropy ? graph::add(sums.entropy, entropy) : entropy;
