@@ -114,16 +114,23 @@ void read_window(Reader& reader) {
   give_layers(reader, {all_layers(reader, "sliding"), {}});
 }
 
-// Qwen: there is a window only if use_sliding_window says so, and then from layer max_window_layers on.
-std::vector<std::string> qwen_attention(Reader& reader) {
+// Which layers of a Qwen have a window if use_sliding_window says that there is one, as transformers has it: those from max_window_layers
+// on, every other one before it, or all of them, whatever max_window_layers and layer_types say.
+enum class QwenWindows { behind, every_other_before, everywhere };
+
+std::vector<std::string> qwen_attention(Reader& reader, QwenWindows windows) {
   const bool slides = reader.boolean("use_sliding_window", false);
-  const std::int64_t window = reader.integer("sliding_window", 0), from = reader.integer("max_window_layers", 28);
+  const std::int64_t window = reader.integer("sliding_window", 0), border = reader.integer("max_window_layers", 28);
   std::vector<std::string> words = all_layers(reader, "full");
-  if (slides && window > 0) {
-    for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(from, 0)); i < words.size(); ++i)
-      words[i] = "sliding";
+  for (std::size_t i = 0; slides && window > 0 && i < words.size(); ++i) {
+    const bool is_before = static_cast<std::int64_t>(i) < border;
+    const bool is_sliding = windows == QwenWindows::everywhere || (windows == QwenWindows::behind ? !is_before : is_before && i % 2 == 0);
+    if (is_sliding) words[i] = "sliding";
   }
-  words = attention_of_layers(reader, std::move(words));
+  if (windows == QwenWindows::everywhere)
+    reader.ignore({"layer_types"});
+  else
+    words = attention_of_layers(reader, std::move(words));
   if (std::count(words.begin(), words.end(), "sliding") > 0) reader.give("sliding_window_size", window);
   return words;
 }
@@ -172,7 +179,7 @@ void read_qwen2(Reader& reader) {
   read_plain(reader);
   reader.give("attention_bias", true);
   reader.expect_on("attention_bias");
-  give_layers(reader, {qwen_attention(reader), {}});
+  give_layers(reader, {qwen_attention(reader, QwenWindows::behind), {}});
 }
 
 void read_qwen2_moe(Reader& reader) {
@@ -185,7 +192,7 @@ void read_qwen2_moe(Reader& reader) {
   reader.give("shared_experts", std::int64_t{1});
   reader.give("shared_expert_mlp_dim", reader.integer("shared_expert_intermediate_size"));
   read_softmax_routing(reader);
-  give_layers(reader, {qwen_attention(reader), qwen_mlps(reader)});
+  give_layers(reader, {qwen_attention(reader, QwenWindows::every_other_before), qwen_mlps(reader)});
 }
 
 void read_qwen3(Reader& reader) {
@@ -194,7 +201,7 @@ void read_qwen3(Reader& reader) {
   reader.give("use_qk_norm", true);
   reader.expect_on("use_qk_norm");
   reader.give("attention_bias", reader.boolean("attention_bias", false));
-  give_layers(reader, {qwen_attention(reader), {}});
+  give_layers(reader, {qwen_attention(reader, QwenWindows::behind), {}});
 }
 
 void read_qwen3_moe(Reader& reader) {
@@ -206,7 +213,7 @@ void read_qwen3_moe(Reader& reader) {
   read_experts(reader, reader.find("num_local_experts") != nullptr ? "num_local_experts" : "num_experts");
   reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
   read_softmax_routing(reader);
-  give_layers(reader, {qwen_attention(reader), qwen_mlps(reader)});
+  give_layers(reader, {qwen_attention(reader, QwenWindows::everywhere), qwen_mlps(reader)});
 }
 
 void read_latent_attention(Reader& reader, bool pairs) {

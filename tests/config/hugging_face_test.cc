@@ -117,8 +117,12 @@ TEST(HuggingFace, LayersThatTakeTurnsAreTheShortestCycle) {
   EXPECT_EQ(keys["layer_mlp"], "[moe,dense,moe,moe]");
   keys = keys_of(qwen(R"(, "decoder_sparse_step": 2)"));
   EXPECT_EQ(keys["layer_mlp"], "[dense,moe]");
-  keys = keys_of(qwen(R"(, "use_sliding_window": true, "sliding_window": 7, "max_window_layers": 3)"));
-  EXPECT_EQ(keys["layer_attention"], "[full,full,full,sliding]");
+  const std::string window = R"(, "use_sliding_window": true, "sliding_window": 7, "max_window_layers": 3)";
+  const std::string shared = kExperts + R"(, "shared_expert_intermediate_size": 80)";
+  EXPECT_EQ(keys_of(body("qwen3", "Qwen3ForCausalLM", window))["layer_attention"], "[full,full,full,sliding]");
+  EXPECT_EQ(keys_of(body("qwen2_moe", "Qwen2MoeForCausalLM", shared + window))["layer_attention"], "[sliding,full]");
+  EXPECT_EQ(keys_of(qwen(window))["layer_attention"], "[sliding]") << "whatever max_window_layers says";
+  EXPECT_EQ(keys_of(qwen(window + R"(, "layer_types": ["full_attention"])"))["layer_attention"], "[sliding]");
   keys = keys_of(body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)"));
   EXPECT_EQ(keys["layer_attention"], "[sliding]");
   EXPECT_EQ(keys["sliding_window_size"], "9");
@@ -413,7 +417,7 @@ TEST(HuggingFace, RefusesValuesOfOtherKinds) {
               HasSubstr("config.json: rms_norm_eps: \"small\", a number was expected"));
   EXPECT_THAT(refused(llama(R"(, "rope_parameters": 7)")),
               HasSubstr("config.json: rope_parameters.: an object of keys and values was expected"));
-  EXPECT_THAT(refused(qwen(R"(, "layer_types": ["full_attention"])")), HasSubstr("4 words was expected"));
+  EXPECT_THAT(refused(body("qwen3", "Qwen3ForCausalLM", R"(, "layer_types": ["full_attention"])")), HasSubstr("4 words was expected"));
   EXPECT_THAT(test::message_of([] { settings_in(llama(R"(, "hidden_size": -1)")); }), Not(HasSubstr("no error")));
 }
 
@@ -457,6 +461,9 @@ TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
         body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)"),
         body("qwen3", "Qwen3ForCausalLM", R"(, "head_dim": 32)"),
         qwen(R"(, "mlp_only_layers": [1], "norm_topk_prob": true)"),
+        qwen(R"(, "use_sliding_window": true, "sliding_window": 6)"),
+        body("qwen2_moe", "Qwen2MoeForCausalLM",
+             kExperts + R"(, "shared_expert_intermediate_size": 80, "use_sliding_window": true, "sliding_window": 6, "max_window_layers": 1)"),
         deepseek2(yarn),
         deepseek3(yarn),
         deepseek3(R"(, "norm_topk_prob": false)"),
