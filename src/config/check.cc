@@ -102,7 +102,7 @@ void check_evaluation(const Settings& settings) {
 
 }  // namespace
 
-void note_diluted_losses(const Settings& settings, std::vector<std::string>& notices) {
+std::string diluted_losses(const Settings& settings) {
   const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
   std::vector<std::string> weights;
   const auto add_weight = [&](const char* of, std::int64_t least, const char* weight) {
@@ -110,10 +110,10 @@ void note_diluted_losses(const Settings& settings, std::vector<std::string>& not
   };
   add_weight("num_experts", 2, "load_balance_loss_weight");
   add_weight("mtp_num_layers", 1, "mtp_loss_scaling_factor");
-  if (microbatches == 1 || weights.empty()) return;
-  notices.push_back(fmt::format("{} hardly trains with gradient_accumulation_steps={}: as in MaxText, its share of the gradient is divided "
-                                "by the number of tokens in the batch",
-                                join(weights, " and "), microbatches));
+  if (microbatches == 1 || weights.empty()) return "";
+  return fmt::format("{} hardly trains with gradient_accumulation_steps={}: as in MaxText, its share of the gradient is divided by the number "
+                     "of tokens in the batch",
+                     join(weights, " and "), microbatches);
 }
 
 void check_settings(const Settings& settings) {

@@ -486,7 +486,6 @@ Loaded load(const std::vector<std::string>& arguments) {
   note_irrelevant(settings, loaded.notices);
   note_accepted(settings, loaded.notices);
   note_left_out(settings, loaded.notices);
-  note_diluted_losses(settings, loaded.notices);
   return loaded;
 }
 

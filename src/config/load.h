@@ -32,7 +32,7 @@ void answer_replaced_options(const Settings& settings, std::vector<std::string>&
 
 // Refuses contradictions between keys that can be seen without a mesh.
 void check_settings(const Settings& settings);
-// Tells of losses beside the entropy whose gradients several microbatches make small.
-void note_diluted_losses(const Settings& settings, std::vector<std::string>& notices);
+// Tells of losses beside the entropy whose gradients several microbatches make small; empty if there are none.
+std::string diluted_losses(const Settings& settings);
 
 }  // namespace moesh::config

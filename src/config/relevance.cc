@@ -274,11 +274,8 @@ constexpr Need kNeeds[] = {
      },
      kOfNormsBehindMlps},
     {"decoder_block=qwen3_custom_moe", [](S s) { return is_block(s, "qwen3_custom_moe"); }, kOfCustomQwen},
-    {"a decoder_block that has such norms by choice",
-     [](S s) {
-       return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"});
-     },
-     kOfChosenNorms},
+    // In families without such norms it still says how large query kernels are at first.
+    {"another decoder_block than gpt3 or gemma3", [](S s) { return !is_one_of(s, {"gpt3", "gemma3"}); }, kOfChosenNorms},
     {"decoder_block=gemma, gemma2, gemma3 or gemma4", is_gemma, kOfGemmas},
     {"decoder_block=llama2, deepseek, gemma2, gemma3 or gemma4", caps_scores, kOfCaps},
     {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},

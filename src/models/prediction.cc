@@ -56,7 +56,7 @@ void add_entropy(Builder& builder, Sums& sums, Tensor logits_BSV, const ModuleBa
 
 }  // namespace
 
-Tensor predict_ahead(Builder& builder, const Context& context, const Vocabulary& vocabulary, const Tokens& tokens, StackResult& layers) {
+Tensor predict_ahead(Builder& builder, const Context& context, Vocabulary& vocabulary, const Tokens& tokens, StackResult& layers) {
   const LayerGroup last = layers_of(context).back();
   const std::vector<ModuleBatch> batches = batches_of_modules(builder, context);
   const graph::Scope of_block(builder, kPredictionScope);

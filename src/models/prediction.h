@@ -11,6 +11,6 @@ inline constexpr const char* kPredictionScope = "mtp_block";  // of all that mod
 
 // Adds the modules' layers to those of the model. Returns their loss: the mean cross entropy of all modules, scaled by
 // mtp_loss_scaling_factor. `tokens`: of the batch; the keys of the modules' layers follow those of the model's.
-Tensor predict_ahead(Builder& builder, const Context& context, const Vocabulary& vocabulary, const Tokens& tokens, StackResult& layers);
+Tensor predict_ahead(Builder& builder, const Context& context, Vocabulary& vocabulary, const Tokens& tokens, StackResult& layers);
 
 }  // namespace moesh::models

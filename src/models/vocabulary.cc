@@ -64,28 +64,35 @@ void Vocabulary::add_head() {
   const bool is_centred = model.block == config::Block::gpt3;
   norm_ = is_centred ? nn::layer_norm_parameters(builder_, context_, "decoder_norm", model.emb_dim)
                      : nn::rms_norm_parameters(builder_, context_, "decoder_norm", model.emb_dim);
-  const DType dtype = logits_dtype(context_);
   if (model.tied_embedding) {
-    weight_ = cast(rounds_tied_embedding(context_) ? cast(table_VM_, DType::bfloat16) : table_VM_, dtype);
+    weight_ = table_VM_;
     return;
   }
   const graph::Scope scope(builder_, "logits_dense");
   const graph::ParameterOf of{{labels::embed_vocab, labels::vocab}, nn::fan_in(model.emb_dim), graph::Role::output_projection};
-  weight_ = nn::parameter(builder_, context_, "kernel", {model.emb_dim, model.vocab_size}, of, dtype);
+  weight_ = builder_.parameter("kernel", {model.emb_dim, model.vocab_size}, nn::kept_dtype(context_, logits_dtype(context_)), of);
 }
 
-Tensor Vocabulary::project(Tensor x_BSM) const {
-  x_BSM = cast(x_BSM, logits_dtype(context_));
+Tensor Vocabulary::weight_read() {
+  if (!weight_read_) {
+    const bool rounds = context_.model.tied_embedding && rounds_tied_embedding(context_);
+    weight_read_ = cast(rounds ? cast(weight_, DType::bfloat16) : weight_, logits_dtype(context_));
+  }
+  return weight_read_;
+}
+
+Tensor Vocabulary::project(Tensor x_BSM) {
+  const Tensor cast_BSM = cast(x_BSM, logits_dtype(context_));
   if (context_.model.tied_embedding) {
     const bool normalize = context_.settings.boolean("normalize_embedding_logits");
-    const Tensor logits_BSV = einsum("logits", "bsm,vm->bsv", x_BSM, weight_);
+    const Tensor logits_BSV = einsum("logits", "bsm,vm->bsv", cast_BSM, weight_read());
     return normalize ? graph::scale(logits_BSV, 1 / std::sqrt(static_cast<double>(context_.model.emb_dim))) : logits_BSV;
   }
   const graph::Scope scope(builder_, "logits_dense");
-  return einsum("", "bsm,mv->bsv", x_BSM, weight_);
+  return einsum("", "bsm,mv->bsv", cast_BSM, weight_read());
 }
 
-Tensor Vocabulary::logits(Tensor x_BSM) const {
+Tensor Vocabulary::logits(Tensor x_BSM) {
   x_BSM = nn::norm(builder_, "decoder_norm", x_BSM, norm_, context_.model.norm_epsilon);
   return constrain("logits", capped(context_, project(x_BSM)),
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_vocab});

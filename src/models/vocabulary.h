@@ -28,16 +28,18 @@ class Vocabulary {
   // layers, as the order of a model's parameters is that of its nodes.
   void add_head();
   // [B, S, V], of hidden states [B, S, M].
-  Tensor logits(Tensor x_BSM) const;
+  Tensor logits(Tensor x_BSM);
 
  private:
-  Tensor project(Tensor x_BSM) const;
+  Tensor weight_read();
+  Tensor project(Tensor x_BSM);
 
   Builder& builder_;
   const Context& context_;
   Tensor table_VM_;
   nn::NormParameters norm_;
   Tensor weight_;  // [V, M] if the embedding is tied, otherwise [M, V]
+  Tensor weight_read_;  // in the type of the product; absent before the first one
 };
 
 }  // namespace moesh::models

@@ -427,6 +427,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   Batches batches(settings, request.batch, request.shape.vocab_size, workers.threads());
   if (settings.boolean("log_config") && request.printed == Printed::all) print_config(settings);
   say_what_is_not_done(settings);
+  say_what_is_diluted(settings);
   show(request, header_words(request, size, batches.describe(), workers));
   StepProgram program = program_of(request);
   std::optional<StepProgram> evaluated = evaluation_of(request);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "config/load.h"
 #include "train/remat.h"
 
 namespace moesh::train {
@@ -25,6 +26,11 @@ void say_what_is_not_done(const config::Settings& settings) {
   if (settings.boolean("optimizer_memory_host_offload")) names.insert("moments");
   if (names.empty()) return;
   log_notice(fmt::format("{}: kept in memory, where all values are; nothing is moved elsewhere", join({names.begin(), names.end()}, ", ")));
+}
+
+void say_what_is_diluted(const config::Settings& settings) {
+  const std::string losses = config::diluted_losses(settings);
+  if (!losses.empty()) log_notice(losses);
 }
 
 void say_what_stays_on_device(const config::Settings& settings) {

@@ -11,6 +11,9 @@ void print_config(const config::Settings& settings);
 // Names what was asked for but is not done; the steps are the same without it.
 void say_what_is_not_done(const config::Settings& settings);
 
+// Names losses beside the entropy that hardly train.
+void say_what_is_diluted(const config::Settings& settings);
+
 // For a plan: names the values that are to wait in the host's memory, but stay on the device.
 void say_what_stays_on_device(const config::Settings& settings);
 
