@@ -111,8 +111,8 @@ std::string diluted_losses(const Settings& settings) {
   add_weight("num_experts", 2, "load_balance_loss_weight");
   add_weight("mtp_num_layers", 1, "mtp_loss_scaling_factor");
   if (microbatches == 1 || weights.empty()) return "";
-  return fmt::format("{} hardly trains with gradient_accumulation_steps={}: as in MaxText, its share of the gradient is divided by the number "
-                     "of tokens in the batch",
+  return fmt::format("{} hardly trains with gradient_accumulation_steps={}: as in MaxText, its share of the gradient is divided by the "
+                     "number of tokens in the batch",
                      join(weights, " and "), microbatches);
 }
 
