@@ -29,7 +29,7 @@ Program make_program(const graph::Graph& model, const sharding::Layout& layout, 
                   {},
                   request.settings.integer("max_target_length"),
                   request.settings.integer("init_weights_seed")};
-  partition::Partitioned made = partition::partition_as_laid(program.graph, layout, target);
+  partition::Partitioned made = partition::partition_as_laid(std::move(program.graph), layout, target);
   program.graph = std::move(made.graph);
   program.choices = std::move(made.choices);
   return program;

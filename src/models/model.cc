@@ -22,11 +22,7 @@ struct Batch {
 };
 
 Batch batch_inputs(Builder& builder, const Context& context) {
-  const auto add = [&](const char* name) {
-    return builder.input(name, {context.rows, context.length}, DType::int32,
-                         {labels::activation_embed_and_logits_batch, labels::activation_norm_length},
-                         graph::InputOf::Kind::batch);
-  };
+  const auto add = [&](const char* name) { return batch_input(builder, context, name); };
   return {add(inputs::tokens), add(inputs::targets), add(inputs::positions), add(inputs::order), add(inputs::segments),
           add(inputs::target_segments)};
 }
@@ -91,7 +87,6 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
       first += group.count;
     }
   }
-  vocabulary.add_head();
   {
     const graph::Scope scope(builder, "decoder");
     trunk.logits_BSV = vocabulary.logits(x);

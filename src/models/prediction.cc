@@ -5,6 +5,7 @@
 
 #include "models/ahead.h"
 #include "models/model.h"
+#include "nn/norm.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
@@ -18,10 +19,7 @@ struct ModuleBatch {
 std::vector<ModuleBatch> batches_of_modules(Builder& builder, const Context& context) {
   std::vector<ModuleBatch> made;
   for (std::int64_t module = 1; module <= context.model.prediction_modules; ++module) {
-    const auto add = [&](const char* input) {
-      return builder.input(InputAhead{input, module}.name(), {context.rows, context.length}, DType::int32,
-                           {labels::activation_embed_and_logits_batch, labels::activation_norm_length}, graph::InputOf::Kind::batch);
-    };
+    const auto add = [&](const char* input) { return batch_input(builder, context, InputAhead{input, module}.name()); };
     made.push_back({add(inputs::tokens), add(inputs::targets), add(inputs::target_segments)});
   }
   return made;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "nn/norm.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
@@ -31,6 +32,11 @@ Tensor capped(const Context& context, Tensor logits_BSV) {
 
 }  // namespace
 
+Tensor batch_input(Builder& builder, const Context& context, const std::string& name) {
+  return builder.input(name, {context.rows, context.length}, DType::int32,
+                       {labels::activation_embed_and_logits_batch, labels::activation_norm_length}, graph::InputOf::Kind::batch);
+}
+
 Tensor look_up(Builder& builder, const Context& context, Tensor table_NM, Tensor ids_BS) {
   const Shape shape{context.rows, context.length, context.model.emb_dim};
   return builder.add_one(graph::Op::embed, "embed", {cast(table_NM, context.model.compute_dtype), ids_BS}, {}, shape,
@@ -58,43 +64,32 @@ Tensor Vocabulary::embed(Tensor tokens_BS) const {
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_embed});
 }
 
-void Vocabulary::add_head() {
+// Only GPT-3 has a layer norm here.
+Tensor Vocabulary::norm(Tensor x_BSM) {
+  constexpr const char* kName = "decoder_norm";
   const config::ModelShape& model = context_.model;
-  const graph::Scope of_decoder(builder_, "decoder");
-  const bool is_centred = model.block == config::Block::gpt3;
-  norm_ = is_centred ? nn::layer_norm_parameters(builder_, context_, "decoder_norm", model.emb_dim)
-                     : nn::rms_norm_parameters(builder_, context_, "decoder_norm", model.emb_dim);
-  if (model.tied_embedding) {
-    weight_ = table_VM_;
-    return;
-  }
-  const graph::Scope scope(builder_, "logits_dense");
-  const graph::ParameterOf of{{labels::embed_vocab, labels::vocab}, nn::fan_in(model.emb_dim), graph::Role::output_projection};
-  weight_ = builder_.parameter("kernel", {model.emb_dim, model.vocab_size}, nn::kept_dtype(context_, logits_dtype(context_)), of);
-}
-
-Tensor Vocabulary::weight_read() {
-  if (!weight_read_) {
-    const bool rounds = context_.model.tied_embedding && rounds_tied_embedding(context_);
-    weight_read_ = cast(rounds ? cast(weight_, DType::bfloat16) : weight_, logits_dtype(context_));
-  }
-  return weight_read_;
+  if (model.block == config::Block::gpt3) return nn::layer_norm(builder_, context_, kName, x_BSM);
+  if (!norm_scale_) norm_scale_ = nn::norm_scale(builder_, context_, kName, model.emb_dim);
+  return nn::rms_norm_with(builder_, kName, x_BSM, norm_scale_, model.norm_epsilon);
 }
 
 Tensor Vocabulary::project(Tensor x_BSM) {
-  const Tensor cast_BSM = cast(x_BSM, logits_dtype(context_));
-  if (context_.model.tied_embedding) {
+  const config::ModelShape& model = context_.model;
+  const DType dtype = logits_dtype(context_);
+  if (model.tied_embedding) {
     const bool normalize = context_.settings.boolean("normalize_embedding_logits");
-    const Tensor logits_BSV = einsum("logits", "bsm,vm->bsv", cast_BSM, weight_read());
-    return normalize ? graph::scale(logits_BSV, 1 / std::sqrt(static_cast<double>(context_.model.emb_dim))) : logits_BSV;
+    if (!weight_) weight_ = cast(rounds_tied_embedding(context_) ? cast(table_VM_, DType::bfloat16) : table_VM_, dtype);
+    const Tensor logits_BSV = einsum("logits", "bsm,vm->bsv", cast(x_BSM, dtype), weight_);
+    return normalize ? graph::scale(logits_BSV, 1 / std::sqrt(static_cast<double>(model.emb_dim))) : logits_BSV;
   }
   const graph::Scope scope(builder_, "logits_dense");
-  return einsum("", "bsm,mv->bsv", cast_BSM, weight_read());
+  const graph::ParameterOf of{{labels::embed_vocab, labels::vocab}, nn::fan_in(model.emb_dim), graph::Role::output_projection};
+  if (!weight_) weight_ = nn::parameter(builder_, context_, "kernel", {model.emb_dim, model.vocab_size}, of, dtype);
+  return einsum("", "bsm,mv->bsv", cast(x_BSM, dtype), weight_);
 }
 
 Tensor Vocabulary::logits(Tensor x_BSM) {
-  x_BSM = nn::norm(builder_, "decoder_norm", x_BSM, norm_, context_.model.norm_epsilon);
-  return constrain("logits", capped(context_, project(x_BSM)),
+  return constrain("logits", capped(context_, project(norm(x_BSM))),
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_vocab});
 }
 

@@ -1,14 +1,16 @@
-// Both ends of a model at its vocabulary: the embedding of tokens, and the logits.
+// Both ends of a model: its inputs and the embedding of tokens, and the logits.
 #pragma once
 
 #include "nn/context.h"
-#include "nn/norm.h"
 
 namespace moesh::models {
 
 using graph::Builder;
 using graph::Tensor;
 using nn::Context;
+
+// An array of the batch, [B, S].
+Tensor batch_input(Builder& builder, const Context& context, const std::string& name);
 
 // The rows of a table [N, M] with these ids, [B, S, M] in the compute type.
 Tensor look_up(Builder& builder, const Context& context, Tensor table_NM, Tensor ids_BS);
@@ -24,22 +26,19 @@ class Vocabulary {
 
   // [B, S, M]
   Tensor embed(Tensor tokens_BS) const;
-  // Adds the parameters that make logits of hidden states: the last norm, and the projection unless the embedding is tied. Comes after the
-  // layers, as the order of a model's parameters is that of its nodes.
-  void add_head();
-  // [B, S, V], of hidden states [B, S, M].
+  // [B, S, V], of hidden states [B, S, M]. The first call adds the last norm and, unless the embedding is tied, the projection, in its own
+  // scope; later calls read the same parameters.
   Tensor logits(Tensor x_BSM);
 
  private:
-  Tensor weight_read();
+  Tensor norm(Tensor x_BSM);
   Tensor project(Tensor x_BSM);
 
   Builder& builder_;
   const Context& context_;
   Tensor table_VM_;
-  nn::NormParameters norm_;
-  Tensor weight_;  // [V, M] if the embedding is tied, otherwise [M, V]
-  Tensor weight_read_;  // in the type of the product; absent before the first one
+  // Absent before the first logits. The weight is [V, M] if the embedding is tied, otherwise [M, V], in the type of the product.
+  Tensor norm_scale_, weight_;
 };
 
 }  // namespace moesh::models

@@ -21,30 +21,21 @@ Tensor centred(Tensor x) {
 
 }  // namespace
 
-NormParameters rms_norm_parameters(Builder& builder, const Context& context, const std::string& name, std::int64_t width,
-                                   Role scale_role) {
+Tensor norm_scale(Builder& builder, const Context& context, const std::string& name, std::int64_t width, Role role) {
   const graph::Scope scope(builder, name);
   const bool above_one = context.model.norm_scale_is_offset;
-  const Tensor scale = parameter(builder, context, "scale", {width}, {{labels::norm}, above_one ? zeros() : ones(), scale_role});
-  return {above_one ? unary(graph::Unary::offset, scale, 1) : scale, {}};
+  const Tensor scale = parameter(builder, context, "scale", {width}, {{labels::norm}, above_one ? zeros() : ones(), role});
+  return above_one ? unary(graph::Unary::offset, scale, 1) : scale;
 }
 
-NormParameters layer_norm_parameters(Builder& builder, const Context& context, const std::string& name, std::int64_t width) {
-  NormParameters made = rms_norm_parameters(builder, context, name, width);
+Tensor rms_norm_with(Builder& builder, const std::string& name, Tensor x, Tensor scale, double epsilon) {
   const graph::Scope scope(builder, name);
-  made.bias = parameter(builder, context, "bias", {width}, {{labels::norm}, zeros(), Role::norm_bias});
-  return made;
-}
-
-Tensor norm(Builder& builder, const std::string& name, Tensor x, const NormParameters& parameters, double epsilon) {
-  const graph::Scope scope(builder, name);
-  if (!parameters.bias) return normed(builder, x, parameters.scale, epsilon);
-  return add_bias(normed(builder, centred(x), parameters.scale, epsilon), parameters.bias);
+  return normed(builder, x, scale, epsilon);
 }
 
 Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x, const NormOptions& options) {
-  const NormParameters parameters = rms_norm_parameters(builder, context, name, x.shape().back(), options.scale_role);
-  return norm(builder, name, x, parameters, options.epsilon < 0 ? context.model.norm_epsilon : options.epsilon);
+  const Tensor scale = norm_scale(builder, context, name, x.shape().back(), options.scale_role);
+  return rms_norm_with(builder, name, x, scale, options.epsilon < 0 ? context.model.norm_epsilon : options.epsilon);
 }
 
 Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x) {
@@ -52,7 +43,9 @@ Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x
 }
 
 Tensor layer_norm(Builder& builder, const Context& context, const std::string& name, Tensor x) {
-  return norm(builder, name, x, layer_norm_parameters(builder, context, name, x.shape().back()), context.model.norm_epsilon);
+  const Tensor out = rms_norm(builder, context, name, centred(x));
+  const graph::Scope scope(builder, name);
+  return add_bias(out, parameter(builder, context, "bias", {x.shape().back()}, {{labels::norm}, zeros(), Role::norm_bias}));
 }
 
 }  // namespace moesh::nn

@@ -53,9 +53,12 @@ std::vector<std::optional<Spec>> results_of(const graph::Graph& graph, const std
 
 }  // namespace
 
-Partitioned partition_as_laid(const graph::Graph& graph, const sharding::Layout& layout, const mesh::Topology& target,
+Partitioned partition_as_laid(graph::Graph graph, const sharding::Layout& layout, const mesh::Topology& target,
                               const std::vector<std::string>& whole) {
-  if (layout.mesh.devices() == 1) return {graph::without_constraints(graph), graph, {}};
+  if (layout.mesh.devices() == 1) {
+    graph::Graph made = graph::without_constraints(graph);
+    return {std::move(made), std::move(graph), {}};
+  }
   const std::map<std::string, Spec> places = places_of(layout);
   return partition(graph, roots_of(graph, layout, places), results_of(graph, places, whole),
                    {layout.mesh, target, layout.rules, layout.explicit_mode});

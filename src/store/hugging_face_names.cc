@@ -231,6 +231,7 @@ std::optional<LayerPath> module_path(const HuggingFaceModel& model, const std::s
   constexpr std::string_view kAbove = "mtp_block/mtp_layer_", kLayer = "transformer_layer/";
   if (!path.starts_with(kAbove)) return std::nullopt;
   const std::size_t end = path.find('/', kAbove.size());
+  if (end == std::string::npos) return std::nullopt;
   const auto module = parse_integer(path.substr(kAbove.size(), end - kAbove.size()));
   const std::string prefix = fmt::format("/mtp_{}_", module.value_or(0));
   if (!module || path.compare(end, prefix.size(), prefix) != 0) return std::nullopt;

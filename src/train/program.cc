@@ -34,7 +34,7 @@ using Kind = graph::InputOf::Kind;
 void lay_out(StepProgram& program, const config::Settings& settings, const Where& where, const SeeGraph& see) {
   namespace results = models::results;
   partition::Partitioned made =
-      partition::partition_as_laid(program.graph, where.layout, where.target, {results::guesses, results::guesses_ahead});
+      partition::partition_as_laid(std::move(program.graph), where.layout, where.target, {results::guesses, results::guesses_ahead});
   if (see) see(pass_names::expand, made.expanded);
   program.graph = std::move(made.graph);
   program.choices = std::move(made.choices);

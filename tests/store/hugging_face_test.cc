@@ -168,7 +168,8 @@ TEST(HuggingFaceNames, ModulesThatPredictAheadAreLayersBehindTheModels) {
   EXPECT_THAT(names, ElementsAre("model.layers.3.hnorm.weight", "model.layers.3.self_attn.kv_a_layernorm.weight",
                                  "model.layers.4.eh_proj.weight", "model.layers.4.enorm.weight"));
   EXPECT_THAT(all.at("model.layers.4.eh_proj.weight").shape, ElementsAre(2, 4));
-  for (const char* name : {"mtp_block/mtp_layer_1/mtp_2_projection/kernel", "mtp_block/mtp_layer_x/mtp_0_projection/kernel"}) {
+  for (const char* name :
+       {"mtp_block/mtp_layer_1/mtp_2_projection/kernel", "mtp_block/mtp_layer_x/mtp_0_projection/kernel", "mtp_block/mtp_layer_1"}) {
     EXPECT_THAT(test::message_of([&] { hugging_face_tensors(model, {{name, {4, 2}}}); }), HasSubstr("have no name for it"));
   }
 }

@@ -105,7 +105,7 @@ void print(const Counts& counts) {
 class LayoutSweepSlow : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(LayoutSweepSlow, IsAsRecordedOrRefused) {
-  const std::uint64_t draws = test::sweep_draws(300), seed = sweep_setting("MOESH_SWEEP_SEED", 1);
+  const std::uint64_t draws = test::sweep_draws(600), seed = sweep_setting("MOESH_SWEEP_SEED", 1);
   const std::uint64_t first = sweep_setting("MOESH_SWEEP_FIRST", 0);
   const bool is_verbose = sweep_setting("MOESH_SWEEP_VERBOSE", 0) != 0;
   const std::vector<std::string> names = test::cases_in(test::kRecordedRuns);
@@ -126,7 +126,7 @@ TEST_P(LayoutSweepSlow, IsAsRecordedOrRefused) {
   }
   if (is_verbose) print(counts);
   if (draws / kShares >= kEnough) {
-    EXPECT_GE(2 * counts.equal, counts.refused) << "draws that are refused show little";
+    EXPECT_GE(counts.equal, counts.refused) << "draws that are refused show little";
   }
 }
 

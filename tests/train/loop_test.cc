@@ -100,6 +100,14 @@ TEST(Train, PrintsTheReferencesLineForEveryStep) {
   EXPECT_EQ(lines_of(kTinyModel + "mtp_num_layers=1 ", line + ", main_model_loss: " + number + ", mtp_loss: " + number), 3);
 }
 
+TEST(Train, TellsOfLossesThatHardlyTrain) {
+  const TemporaryFolder folder;
+  const std::string request = kTinyMixtral + "load_balance_loss_weight=0.1 steps=1 metrics_file=" + folder.path() + "/m.jsonl ";
+  EXPECT_THAT(train_with(request + "gradient_accumulation_steps=2").err,
+              HasSubstr("load_balance_loss_weight hardly trains with gradient_accumulation_steps=2"));
+  EXPECT_THAT(train_with(request).err, Not(HasSubstr("hardly trains")));
+}
+
 TEST(Train, PrintsItsEndOnlyOrItsMetricsWhereThatIsAskedFor) {
   const TemporaryFolder folder;
   const std::string request = kTinyMixtral + "log_config=true steps=2 metrics_file=" + folder.path() + "/m.jsonl";
