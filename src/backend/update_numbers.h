@@ -9,6 +9,8 @@
 
 namespace moesh::backend {
 
+inline constexpr double kClipEpsilon = 1e-6;  // added to the scores of a clip_update, as in MaxText
+
 struct UpdateNumbers {
   float rate, step, factor;
   bool is_applied;

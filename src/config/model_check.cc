@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/pipeline.h"
 
 namespace moesh::config {
 namespace {
@@ -35,6 +36,21 @@ void check_layers(const ModelShape& shape, const Settings& settings) {
   }
 }
 
+void check_clip(const ModelShape& shape, const Settings& settings) {
+  const std::string& where = settings.origin("use_qk_clip").where;
+  if (!shape.attention.latent || shape.block != Block::deepseek) {
+    refuse("use_qk_clip=true shrinks weights of latent attention, which this model does not have", where, "use_qk_clip=false");
+  }
+  if (shape.attention.score_cap > 0) {
+    refuse(fmt::format("use_qk_clip=true with attn_logits_soft_cap={}: a cap hides how large scores are", shape.attention.score_cap), where,
+           "attn_logits_soft_cap=0 or use_qk_clip=false");
+  }
+  if (has_pipeline(settings)) {
+    refuse("use_qk_clip=true does not work over pipeline stages", where,
+           "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, or use_qk_clip=false");
+  }
+}
+
 void check_attention(const ModelShape& shape, const Settings& settings) {
   const auto not_latent = [&](bool given, std::string_view key) {
     if (!given || !shape.attention.latent || shape.block != Block::deepseek) return;
@@ -44,6 +60,7 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
   not_latent(shape.attention.bias, "attention_bias");
   not_latent(shape.attention.norm != HeadNorm::none, "use_qk_norm");
   not_latent(shape.attention.fused, "fused_qkv");
+  if (settings.boolean("use_qk_clip")) check_clip(shape, settings);
   if (shape.block == Block::gemma4 && shape.attention.fused && settings.boolean("share_kv_projections")) {
     refuse("share_kv_projections=true leaves no values to be made by fused_qkv", settings.origin("fused_qkv").where, "fused_qkv=false");
   }

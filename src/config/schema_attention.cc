@@ -48,8 +48,9 @@ constexpr Key kAttention[] = {
      "how context shards reach each other's keys and values; only all_gather here"},
     {"context_parallel_reorder_strategy", choice, "auto", "auto|dual_chunk_swap|!striped", accepted,
      "order in which context_parallel_load_balance deals a sequence out; results are equal"},
-    {"use_qk_clip", boolean, "false", "", planned_without, "rescales query and key weights when scores grow too large"},
-    {"qk_clip_threshold", real, "100.0", "", accepted, "score above which use_qk_clip acts"},
+    {"use_qk_clip", boolean, "false", "", used,
+     "with attention_type=mla: shrinks query and key weights of heads with scores above qk_clip_threshold"},
+    {"qk_clip_threshold", real, "100.0", "0..1000000000", used, "score above which use_qk_clip acts"},
 };
 
 constexpr Key kMla[] = {

@@ -31,6 +31,7 @@ const OpFacts& facts_of(Op op) {
     case Op::rope: return ops::kRope;
     case Op::temper: return ops::kTemper;
     case Op::attention: return ops::kAttention;
+    case Op::highest: return ops::kHighest;
     case Op::cache_write: return ops::kCacheWrite;
     case Op::embed: return ops::kEmbed;
     case Op::positions: return ops::kPositions;
@@ -87,6 +88,7 @@ const OpFacts& facts_of(Op op) {
     case Op::sgd_update: return ops::kSgdUpdate;
     case Op::momentum_update: return ops::kMomentumUpdate;
     case Op::balance_update: return ops::kBalanceUpdate;
+    case Op::clip_update: return ops::kClipUpdate;
   }
   assert(false && "no op");
   return ops::kInput;

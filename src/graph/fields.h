@@ -76,6 +76,10 @@ constexpr auto fields_of(const MomentumOf*) {
 constexpr auto fields_of(const BalanceOf*) {
   return std::tuple{Field{"rate", &BalanceOf::rate}, Field{"experts_dim", &BalanceOf::experts_dim}};
 }
+constexpr auto fields_of(const ClipOf*) {
+  return std::tuple{Field{"threshold", &ClipOf::threshold}, Field{"dims", &ClipOf::dims}, Field{"halved", &ClipOf::halved},
+                    Field{"scales_rest", &ClipOf::scales_rest}};
+}
 constexpr auto fields_of(const RmsNormOf*) { return std::tuple{Field{"epsilon", &RmsNormOf::epsilon}, Field{"width", &RmsNormOf::width}}; }
 constexpr auto fields_of(const RopeOf*) {
   return std::tuple{Field{"kind", &RopeOf::kind},

@@ -39,7 +39,9 @@ enum class Op : std::uint8_t {
   rms_norm,        // x, scale: over the last dim
   rope,            // x, positions: rotates the last dim
   temper,          // positions[B, S]: the factors by which queries grow with what they see, float32; see TemperOf
-  attention,       // query, key, value, order, segments [, order and segments of the keys, if those are other tokens] [, sinks]
+  attention,       // query, key, value, order, segments [, order and segments of the keys, if those are other tokens] [, sinks]: the values
+                   // read [, the highest score of each query and head [B, S, H], float32]
+  highest,         // x[A, B, C] in pieces of A and B: the highest number of each piece for each C, [pieces of A, pieces of B, C]
   cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows written to these of its T slots
   embed,           // table, tokens
   positions,       // segments[B, S]: the number of positions that count, which are those in a segment other than 0, float32
@@ -113,6 +115,7 @@ enum class Op : std::uint8_t {
   sgd_update,       // parameter, direction, numbers: the new parameter
   momentum_update,  // gradient, mu, numbers: the new mu, and the direction in which a parameter moves
   balance_update,   // a router's bias, load[microbatches, layers, E + 1], numbers: the new bias
+  clip_update,      // a weight that makes heads, the highest score of each, numbers: the new weight; see ClipOf
 };
 
 // `identity` adds no node. `scale` multiplies by a, `offset` adds a, `clamp` clamps to [a, b]; `sqrt`, `rsqrt` and `minimum` (with a) serve
@@ -399,10 +402,19 @@ struct BalanceOf {
   double rate = 0;
   int experts_dim = 0;
 };
+// Of a head whose highest score s is above the threshold t, queries and keys are multiplied so that their products shrink by t / s. The
+// first `halved` elements of its last dim, which queries and keys both have, are multiplied by the square root. The rest is multiplied by
+// the whole, if only queries have it, or kept.
+struct ClipOf {
+  double threshold = 100;
+  std::vector<int> dims;  // for each dim of the scores, the weight's dim
+  std::int64_t halved = 0;
+  bool scales_rest = false;
+};
 
 using Attributes =
-    std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, ChainOf, BroadcastOf, ReduceOf, TransposeOf,
-                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
+    std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, ChainOf, BroadcastOf, ReduceOf, TransposeOf, SliceOf,
+                 ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
                  CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
                  GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
 

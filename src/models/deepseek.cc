@@ -1,7 +1,6 @@
 // DeepSeek 2 and 3 and Kimi K2, with latent attention, and GLM 4.5, with multi-head attention: the first layers are dense, the others have
 // routed experts beside shared ones.
 #include "models/family.h"
-#include "nn/attention.h"
 #include "nn/latent_attention.h"
 #include "nn/mlp.h"
 #include "sharding/labels.h"
@@ -9,9 +8,19 @@
 namespace moesh::models {
 namespace {
 
-Tensor attend(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
-  if (context.model.attention.latent) return nn::latent_attention(builder, context, "self_attention", h, tokens);
-  return nn::attention(builder, context, "self_attention", h, tokens, {});
+// A layer of attention and what `block` makes.
+LayerResult attention_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens,
+                            const std::function<LayerResult(Tensor)>& block) {
+  Tensor highest;
+  const auto attend = [&](Tensor h) {
+    if (!context.model.attention.latent) return nn::attention(builder, context, "self_attention", h, tokens, {});
+    const nn::Attended made = nn::latent_attention(builder, context, "self_attention", h, tokens);
+    highest = made.highest;
+    return made.out;
+  };
+  LayerResult made = residual_layer(builder, context, x, {attend, block});
+  made.highest = highest;
+  return made;
 }
 
 LayerResult deepseek_experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
@@ -20,16 +29,13 @@ LayerResult deepseek_experts(Builder& builder, const Context& context, Tensor h,
 }
 
 LayerResult dense_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
-  return residual_layer(
-      builder, context, x,
-      {[&](Tensor h) { return attend(builder, context, h, tokens); },
-       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}}; }});
+  return attention_layer(builder, context, x, tokens, [&](Tensor h) {
+    return LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}};
+  });
 }
 
 LayerResult moe_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
-  return residual_layer(builder, context, x,
-                        {[&](Tensor h) { return attend(builder, context, h, tokens); },
-                         [&](Tensor h) { return deepseek_experts(builder, context, h, tokens); }});
+  return attention_layer(builder, context, x, tokens, [&](Tensor h) { return deepseek_experts(builder, context, h, tokens); });
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ struct LayerResult {
   Tensor x;
   Tensor balance_loss;  // absent for a layer without one
   Tensor load;          // [E + 1], see nn::MoeResult; absent for a layer without experts and outside training
+  Tensor highest = {};  // [heads], see nn::Attended
 };
 
 // `position`: the layer's position in its cycle.

@@ -67,7 +67,7 @@ Tensor attention(Builder& builder, const Context& context, Tensor x_BSM, const T
   key = tag(constrain_heads("key", key), "key_proj");
   value = tag(constrain_heads("value", value), "value_proj");
   nn::update_kv_cache(builder, context, key, value, tokens);
-  const Tensor out = nn::attend(builder, context, query, key, value, tokens, nn::attention_of(context, {}));
+  const Tensor out = nn::attend(builder, context, query, key, value, tokens, nn::attention_of(context, {})).out;
   return nn::project_out(builder, context, constrain_heads("out", out));
 }
 

@@ -135,7 +135,6 @@ graph::Graph build_model(const ModelRequest& request) {
     loss = graph::add(loss, balance_loss);
   }
   if (trunk.mtp_loss) loss = graph::add(loss, trunk.mtp_loss);
-  const std::vector<Tensor>& loads = trunk.layers.loads;
   builder.mark_result(loss, results::loss);
   builder.mark_result(entropy, results::entropy_sum);
   builder.mark_result(positions, results::positions);
@@ -143,7 +142,11 @@ graph::Graph build_model(const ModelRequest& request) {
   if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
   if (trunk.mtp_loss) builder.mark_result(trunk.mtp_loss, results::mtp_loss);
   if (request.settings.integer("mtp_eval_target_module") > 0) builder.mark_result(guesses(builder, trunk.logits_BSV), results::guesses);
-  if (!loads.empty()) builder.mark_result(loads.size() == 1 ? loads[0] : graph::concat(loads, 0), results::expert_load);
+  const auto mark_of_layers = [&](const std::vector<Tensor>& parts, const char* name) {
+    if (!parts.empty()) builder.mark_result(parts.size() == 1 ? parts[0] : graph::concat(parts, 0), name);
+  };
+  mark_of_layers(trunk.layers.loads, results::expert_load);
+  mark_of_layers(trunk.layers.highest, results::highest_scores);
   return with_rounded_products(builder.take(), rounded_of(request.settings));
 }
 

@@ -40,6 +40,7 @@ inline constexpr const char* logits = "logits";
 inline constexpr const char* balance_loss = "balance_loss";  // only for a model with a balance loss
 inline constexpr const char* mtp_loss = "mtp_loss";          // only with multi-token prediction, see prediction.h
 inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E + 1]: tokens of each expert, then dropped choices
+inline constexpr const char* highest_scores = "highest_scores";  // [layers, heads]; only with use_qk_clip
 inline constexpr const char* guesses = "guesses";            // the likeliest next words; this and the next with mtp_eval_target_module
 inline constexpr const char* guesses_ahead = "guesses_ahead";  // those of the module that this key names
 }  // namespace results

@@ -32,6 +32,7 @@ StackResult run_cycle(Builder& builder, const Context& context, const LayerGroup
     result.x = made.x;
     if (made.balance_loss) result.balance_losses.push_back(made.balance_loss);
     if (made.load) result.loads.push_back(graph::reshape(made.load, {1, made.load.size(0)}));
+    if (made.highest) result.highest.push_back(graph::reshape(made.highest, {1, made.highest.size(0)}));
   }
   return result;
 }
@@ -70,10 +71,14 @@ Tensor stacked_keys(const graph::Stack& stack, Tensor keys) {
   return graph::reshape(keys, std::move(shape));
 }
 
-// Repeats `inside`; sums the iterations' losses and stacks their loads.
+// What each layer makes for itself, [layers, width].
+constexpr std::array kOfEachLayer{&StackResult::loads, &StackResult::highest};
+
+// Repeats `inside`; sums the iterations' losses and stacks what their layers make for themselves.
 template <typename Inside>
 StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x, const Tokens& tokens, Inside inside) {
   bool has_loss = false;
+  std::array<bool, kOfEachLayer.size()> has{};
   const Tensor keys = tokens.draw_keys ? stacked_keys(stack, tokens.draw_keys) : Tensor{};
   const graph::Body body{[&](Builder& b, const std::vector<Tensor>& carried, const std::vector<Tensor>& shared) {
     Tokens inner = unpacked(shared, tokens);
@@ -82,7 +87,11 @@ StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x,
     std::vector<Tensor> out{made.x};
     has_loss = !made.balance_losses.empty();
     if (has_loss) out.push_back(sum_of(made.balance_losses));
-    if (!made.loads.empty()) out.push_back(made.loads.size() == 1 ? made.loads[0] : graph::concat(made.loads, 0));
+    for (std::size_t i = 0; i < has.size(); ++i) {
+      const std::vector<Tensor>& parts = made.*kOfEachLayer[i];
+      has[i] = !parts.empty();
+      if (has[i]) out.push_back(parts.size() == 1 ? parts[0] : graph::concat(parts, 0));
+    }
     return out;
   }};
   const std::vector<Tensor> made = graph::repeat(builder, stack, {x}, packed(tokens), body);
@@ -90,10 +99,12 @@ StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x,
   std::vector<int> all_dims(stack.sizes.size());
   std::iota(all_dims.begin(), all_dims.end(), 0);
   if (has_loss) result.balance_losses = {all_dims.empty() ? made[1] : graph::reduce(graph::Reduction::sum, made[1], std::move(all_dims))};
-  const std::size_t load = has_loss ? 2 : 1;
-  if (made.size() > load) {
-    const std::int64_t experts = made[load].shape().back();
-    result.loads = {graph::reshape(made[load], {elements(made[load].shape()) / experts, experts})};
+  std::size_t next = has_loss ? 2 : 1;
+  for (std::size_t i = 0; i < has.size(); ++i) {
+    if (!has[i]) continue;
+    const Tensor all = made[next++];
+    const std::int64_t width = all.shape().back();
+    result.*kOfEachLayer[i] = {graph::reshape(all, {elements(all.shape()) / width, width})};
   }
   return result;
 }
@@ -103,7 +114,6 @@ template <typename Inside>
 StackResult run_block(Builder& builder, const std::string& name, Tensor x, const Tokens& tokens, Inside inside) {
   return repeat_layers(builder, {name, {}, {}, 0}, x, tokens, inside);
 }
-
 
 // The first layers of a cycle as a stack.
 StackResult run_first(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
@@ -244,7 +254,10 @@ StackResult beside_pipeline(Builder& builder, Inside inside) {
 
 void append(StackResult& result, const StackResult& more) {
   result.x = more.x;
-  result.loads.insert(result.loads.end(), more.loads.begin(), more.loads.end());
+  for (const auto member : kOfEachLayer) {
+    std::vector<Tensor>& all = result.*member;
+    all.insert(all.end(), (more.*member).begin(), (more.*member).end());
+  }
   result.balance_losses.insert(result.balance_losses.end(), more.balance_losses.begin(), more.balance_losses.end());
 }
 

@@ -12,6 +12,7 @@ struct StackResult {
   Tensor x;
   std::vector<Tensor> balance_losses;  // scalars, each summed over the layers that it stands for
   std::vector<Tensor> loads;           // [layers, E + 1] each, in the order of the layers
+  std::vector<Tensor> highest = {};    // [layers, heads] likewise
 };
 
 // Adds what the layers behind those of `result` make.

@@ -156,7 +156,7 @@ void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tens
   value = update_cache(builder, context, "value", value, tokens.positions, kept);
 }
 
-Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
+Attended attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
               graph::AttentionOf of, Tensor sinks) {
   // A kernel that computes whole rows of scores needs all keys and values of its rows; plain products leave their layout open.
   if (context.model.gathers_kv && context.trains()) {
@@ -172,8 +172,15 @@ Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key
   if (sinks) operands.push_back(sinks);
   Shape shape = query.shape();
   shape.back() = value.shape().back();
-  return tag(builder.add_one(graph::Op::attention, "attention_op", operands, of, std::move(shape), query.dtype()),
-             "context");
+  const Shape of_scores{query.size(0), query.size(1), query.size(2)};
+  const std::int64_t heads = of_scores.back();
+  const bool gives_highest = context.trains() && context.settings.boolean("use_qk_clip");
+  std::vector<std::pair<Shape, DType>> results{{std::move(shape), query.dtype()}};
+  if (gives_highest) results.emplace_back(of_scores, DType::float32);
+  const std::vector<Tensor> made = builder.add(graph::Op::attention, "attention_op", operands, of, results);
+  const Tensor out = tag(made[0], "context");
+  if (!gives_highest) return {out, {}};
+  return {out, reshape(builder.add_one(graph::Op::highest, "max_logits", {made[1]}, {}, {1, 1, heads}, DType::float32), {heads})};
 }
 
 Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) {
@@ -216,7 +223,7 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   if (shape.sinks) {
     sinks = parameter(builder, context, "sinks", {shape.query_heads}, {{labels::none}, zeros(), Role::attention_sinks});
   }
-  Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, layer), sinks);
+  Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, layer), sinks).out;
   out = constrain("out", out, as.out);
   return project_out(builder, context, out);
 }

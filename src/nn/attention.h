@@ -14,8 +14,13 @@ graph::AttentionOf attention_of(const Context& context, const config::LayerShape
 // Writes new keys and values into the KV cache, if there is one, and replaces them with all that are cached.
 void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens);
 
+struct Attended {
+  Tensor out;
+  Tensor highest;  // the highest score of each head, [heads]; only in training with use_qk_clip
+};
+
 // The attention op on projected heads, [B, S, heads, dim], laid out as it needs them.
-Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
+Attended attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
               graph::AttentionOf of, Tensor sinks = {});
 
 // Projects [B, S, heads, dim] to [B, S, M].

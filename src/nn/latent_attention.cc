@@ -2,7 +2,6 @@
 #include "nn/latent_attention.h"
 
 #include "config/model_facts.h"
-#include "nn/attention.h"
 #include "nn/cache.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
@@ -114,7 +113,7 @@ Up key_value_up(const config::AttentionShape& shape) {
 }
 
 // Attention with the keys and values of all heads, computed for every token that is read.
-Tensor attend_expanded(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
+Attended attend_expanded(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
   const Tensor query = join_query(context, parts);
@@ -131,7 +130,7 @@ Tensor attend_expanded(Builder& builder, const Context& context, const Query& pa
 
 // The same for one new token: its query is projected to the latent space, instead of all latents to the heads. The heads share the latents
 // as a single key head, and what they read from them is projected to the heads' values.
-Tensor attend_absorbed(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
+Attended attend_absorbed(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
   const auto [latent, key_rope_shared] = build_latent(builder, context, x_BSM, tokens);
@@ -141,23 +140,22 @@ Tensor attend_absorbed(Builder& builder, const Context& context, const Query& pa
   const auto one_key_head = [](Tensor x) { return reshape(x, {x.size(0), x.size(1), 1, x.size(2)}); };
   const Tensor read_BSHR =
       attend(builder, context, join_query(context, {query_BSHR, parts.rope}), one_key_head(graph::concat({latent, key_rope_shared}, 2)),
-             one_key_head(latent), tokens, attention_of(context, {}));
-  return einsum("from_latent", "bshr,rhd->bshd", read_BSHR, slice(weight_RHD, 2, nope, shape.v_head_dim));
+             one_key_head(latent), tokens, attention_of(context, {}))
+          .out;
+  return {einsum("from_latent", "bshr,rhd->bshd", read_BSHR, slice(weight_RHD, 2, nope, shape.v_head_dim)), {}};
 }
 
 }  // namespace
 
-Tensor latent_attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM,
-                        const Tokens& tokens) {
+Attended latent_attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, const Tokens& tokens) {
   const graph::Scope scope(builder, name);
   const LatentLabels as = latent_labels_of(context.mode());
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
   const Query query = build_query(builder, context, query_in, tokens);
   const auto attend_by = context.mode() == Context::Mode::decode ? attend_absorbed : attend_expanded;
-  Tensor out = attend_by(builder, context, query, kv_in, tokens);
-  out = constrain("out", out, as.out);
-  return project_out(builder, context, out);
+  const Attended made = attend_by(builder, context, query, kv_in, tokens);
+  return {project_out(builder, context, constrain("out", made.out, as.out)), made.highest};
 }
 
 }  // namespace moesh::nn

@@ -1,11 +1,10 @@
 // Multi-head latent attention: keys and values come from one narrow vector per token.
 #pragma once
 
-#include "nn/context.h"
+#include "nn/attention.h"
 
 namespace moesh::nn {
 
-Tensor latent_attention(Builder& builder, const Context& context, const std::string& name, Tensor x,
-                        const Tokens& tokens);
+Attended latent_attention(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens);
 
 }  // namespace moesh::nn

@@ -1,6 +1,7 @@
 #include "partition/expand.h"
 
 #include <map>
+#include <numeric>
 
 #include "base/place.h"
 #include "graph/builder.h"
@@ -33,12 +34,18 @@ class Expansion {
   }
 
  private:
-  // The axes of a value's last dim, as far as constraints and wants tell them before the partitioner has run.
-  sharding::AxisList last_axes(ValueId id) const {
+  // The axes of a value's dim, as far as constraints and wants tell them before the partitioner has run.
+  sharding::AxisList axes_of(ValueId id, std::size_t dim) const {
     const Node& producer = graph_.producer_of(id);
-    if (producer.op == Op::constraint) return spec_of(graph_, producer, request_).dims.back();
-    if (producer.op == Op::cast && !wants_[at(id)]) return last_axes(producer.operands[0]);
-    return wants_[at(id)] ? wants_[at(id)]->dims.back() : sharding::AxisList{};
+    if (producer.op == Op::constraint) return spec_of(graph_, producer, request_).dims[dim];
+    if (producer.op == Op::cast && !wants_[at(id)]) return axes_of(producer.operands[0], dim);
+    return wants_[at(id)] ? wants_[at(id)]->dims[dim] : sharding::AxisList{};
+  }
+  sharding::AxisList last_axes(ValueId id) const { return axes_of(id, graph_.value(id).shape.size() - 1); }
+
+  // How many pieces of equal size shards over these axes make: with shards of other sizes a value is gathered first.
+  std::int64_t equal_pieces(std::int64_t size, const sharding::AxisList& axes) const {
+    return std::gcd(size, sharding::shards(axes, request_.mesh));
   }
 
   std::vector<Tensor> operands_of(const Node& node) const {
@@ -66,6 +73,7 @@ class Expansion {
         if (last_axes(node.operands[0]).empty()) break;
         return norm_of_dots(node, operands);
       }
+      case Op::highest: return {highest_of_shards(node, operands[0])};
       case Op::cross_entropy: {
         if (last_axes(node.operands[0]).empty()) break;
         const std::vector<Tensor> scores = scores_of(node, operands);
@@ -103,6 +111,19 @@ class Expansion {
     return copy(node, is_gradient ? Op::rms_norm_grad_of_dots : Op::rms_norm_of_dots, operands, of);
   }
 
+  // Scores of queries that are sharded: each device finds the highest of its own first.
+  Tensor highest_of_shards(const Node& node, Tensor x) {
+    const Node& producer = graph_.producer_of(node.operands[0]);
+    const ValueId laid = producer.op == Op::attention ? producer.operands[0] : node.operands[0];
+    Shape pieces = graph_.value(node.results[0]).shape;
+    const Shape wanted = pieces;
+    for (const std::size_t dim : {0u, 1u}) {
+      if (pieces[dim] == 1) pieces[dim] = equal_pieces(x.shape()[dim], axes_of(laid, dim));
+    }
+    if (pieces != wanted) x = builder_.add_one(Op::highest, "of_shards", {x}, {}, pieces, x.dtype());
+    return builder_.add_one(Op::highest, "", {x}, {}, wanted, x.dtype());
+  }
+
   // query, key, value, order, segments, then order and segments of the keys.
   static std::vector<Tensor> with_keys_tokens(const Node& node, std::vector<Tensor> operands) {
     const std::size_t forward = operands.size() - (node.op == Op::attention_grad ? 1 : 0);
@@ -116,7 +137,7 @@ class Expansion {
     if (!made.empty()) return made;
     const Tensor logits = operands[0];
     const DType dtype = wide_of(logits.dtype());
-    const std::int64_t pieces = sharding::shards(last_axes(node.operands[0]), request_.mesh);
+    const std::int64_t pieces = equal_pieces(logits.shape().back(), last_axes(node.operands[0]));
     const Shape tokens{logits.size(0), logits.size(1)};
     made = builder_.add(Op::vocab_scores, "scores", {logits, operands[1]}, {},
                         {{tokens, dtype}, {{tokens[0], tokens[1], pieces}, dtype}});

@@ -29,7 +29,8 @@ bool keeps_places(Op op) {
     case Op::unary_grad:
     case Op::adam_update:
     case Op::sgd_update:
-    case Op::momentum_update: return true;
+    case Op::momentum_update:
+    case Op::clip_update: return true;
     default: return false;
   }
 }
@@ -180,6 +181,9 @@ class Rewrite {
     if (auto* input = std::get_if<graph::InputOf>(&node.attributes)) input->first = dim;
     if (auto* reshard = std::get_if<graph::ReshardOf>(&node.attributes); reshard != nullptr && dim > 0) {
       for (int* of : {&reshard->from, &reshard->to}) *of = *of < 0 ? *of : moved(*of, dim);
+    }
+    if (auto* clip = std::get_if<graph::ClipOf>(&node.attributes); clip != nullptr && dim > 0) {
+      for (int& of : clip->dims) of = moved(of, dim);
     }
     auto* repeat = std::get_if<RepeatOf>(&node.attributes);
     if (repeat == nullptr) return;

@@ -40,6 +40,7 @@ bool may_lie_in(Op op, std::size_t operand) {
     case Op::sgd_update:
     case Op::momentum_update:
     case Op::balance_update: return true;
+    case Op::clip_update:
     case Op::embed_add:
     case Op::cache_write:
     case Op::cross_entropy_grad: return operand == 0;

@@ -68,6 +68,7 @@ void MetricsFile::write(const StepMetrics& m, const StepTime& time, std::int64_t
       .value(m.learning_rate);
   json.key("loss").value(m.loss).key("lm_loss").value(m.lm_loss).key("moe_lb_loss").value(m.balance_loss);
   if (m.mtp_loss) json.key("mtp_loss").value(*m.mtp_loss);
+  if (m.max_logits) json.key("max_logits").value(*m.max_logits);
   json.key("total_weights").value(m.total_weights).key("raw_grad_norm").value(m.raw_grad_norm);
   json.key("grad_norm").value(m.grad_norm).key("param_norm").value(m.param_norm);
   if (m.is_left_out) json.key("update_left_out").value(true);

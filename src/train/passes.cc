@@ -42,7 +42,7 @@ Tensor differentiated(Builder& builder, const config::Settings& settings) {
 struct Pass {
   Graph graph;
   std::vector<const char*> summed{results::entropy_sum, results::positions, results::balance_loss, results::mtp_loss};
-  std::vector<const char*> stacked{results::expert_load, results::logits};
+  std::vector<const char*> stacked{results::expert_load, results::highest_scores, results::logits};
 };
 
 // The model as it is differentiated: without slot masks, and with the values that are saved for the backward pass.
@@ -205,6 +205,7 @@ Passes add_passes(Builder& builder, const Graph& model, const std::vector<Traine
   passes.balance_loss = by_name[results::balance_loss];
   passes.mtp_loss = by_name[results::mtp_loss];
   passes.expert_load = by_name[results::expert_load];
+  passes.highest = by_name[results::highest_scores];
   passes.logits = by_name[results::logits];
   return passes;
 }

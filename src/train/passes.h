@@ -23,6 +23,7 @@ struct Passes {
   graph::Tensor balance_loss;  // summed over microbatches
   graph::Tensor mtp_loss;      // likewise
   graph::Tensor expert_load;   // [microbatches, MoE layers, E + 1]
+  graph::Tensor highest;       // scores of heads, [microbatches, layers, heads]
   graph::Tensor logits;        // [microbatches, rows, length, V]
   // One per parameter, in the order of the parameters and with their layouts. With several microbatches they are the gradients of
   // what the losses add up to, the summed entropy, and have yet to be divided by the positions of all microbatches.

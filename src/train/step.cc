@@ -39,6 +39,13 @@ std::vector<Tensor> parameters_of(Builder& builder) {
   return parameters;
 }
 
+// The highest number of all.
+Tensor highest_of(Tensor x) {
+  const std::int64_t count = elements(x.shape());
+  const Tensor one = x.builder->add_one(graph::Op::highest, "max_logits", {graph::reshape(x, {1, count, 1})}, {}, {1, 1, 1}, x.dtype());
+  return graph::reshape(one, {});
+}
+
 }  // namespace
 
 graph::Graph step_graph(const graph::Graph& model, const config::Settings& settings, const Keep& keep, std::int64_t devices,
@@ -60,13 +67,15 @@ graph::Graph step_graph(const graph::Graph& model, const config::Settings& setti
   give(passes.mtp_loss, step_results::mtp_loss);
   give(passes.positions, step_results::positions);
   give(passes.expert_load, step_results::expert_load);
+  if (passes.highest) give(highest_of(passes.highest), step_results::max_logits);
   give(passes.logits, step_results::logits);
   if (keep.gradients) {
     for (std::size_t i = 0; i < parameters.size(); ++i) give(passes.gradients[i], step_results::gradient(parameters[i].path));
     give(factor, step_results::gradient_factor);
   }
   add_update(builder, parameters,
-             {parameters_of(builder), passes.gradients, losses.loss, microbatches == 1 ? Tensor{} : factor, passes.expert_load},
+             {parameters_of(builder), passes.gradients, losses.loss, microbatches == 1 ? Tensor{} : factor, passes.expert_load,
+              passes.highest},
              settings, devices);
   graph::Graph made = graph::without_dead_nodes(builder.take());
   if (see) see(pass_names::step, made);

@@ -24,6 +24,7 @@ inline constexpr const char* balance_loss = "balance_loss";  // summed over micr
 inline constexpr const char* mtp_loss = "mtp_loss";          // likewise
 inline constexpr const char* positions = "positions";        // number of positions that count
 inline constexpr const char* expert_load = "expert_load";    // [microbatches, MoE layers, E + 1], see models::results
+inline constexpr const char* max_logits = "max_logits";      // the highest score of any head; only with use_qk_clip
 inline constexpr const char* logits = "logits";              // [microbatches, rows, length, V], if they are kept
 // The gradient of the sum of the microbatches' losses, if gradients are kept, and the factor that makes it that of the reported loss.
 inline std::string gradient(const std::string& path) { return "gradient/" + path; }

@@ -127,6 +127,7 @@ void TensorBoard::write(const StepMetrics& m, const StepSpeed& speed) {
   summary.scalar("learning/loss", m.loss).scalar("learning/lm_loss", m.lm_loss).scalar("learning/perplexity", std::exp(m.lm_loss));
   summary.scalar("learning/moe_lb_loss", m.balance_loss).scalar("learning/total_weights", m.total_weights);
   if (m.mtp_loss) summary.scalar("learning/mtp_loss", *m.mtp_loss);
+  if (m.max_logits) summary.scalar("learning/max_logits", *m.max_logits);
   summary.scalar("learning/raw_grad_norm", m.raw_grad_norm).scalar("learning/grad_norm", m.grad_norm);
   summary.scalar("learning/param_norm", m.param_norm).scalar("learning/current_learning_rate", m.learning_rate);
   summary.scalar("perf/step_time_seconds", speed.seconds).scalar("perf/per_device_tflops", speed.flops * 1e-12);

@@ -192,6 +192,7 @@ StepResults Trainer::read(const StepNumbers& numbers) const {
   if (recent_.are_watched()) metrics.limits = numbers.limits;
   if (const Placed balance = result(step_results::balance_loss)) metrics.balance_loss = scalar(balance);
   if (const Placed mtp = result(step_results::mtp_loss)) metrics.mtp_loss = scalar(mtp);
+  if (const Placed highest = result(step_results::max_logits)) metrics.max_logits = scalar(highest);
   if (const Placed load = result(step_results::expert_load)) {
     results.loads = along_first(whole(load));
     for (const Array& of_microbatch : results.loads) add_load(of_microbatch, metrics.load);

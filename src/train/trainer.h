@@ -39,6 +39,7 @@ struct StepMetrics {
   double lm_loss = 0;       // cross entropy per position
   double balance_loss = 0;
   std::optional<double> mtp_loss;  // with multi-token prediction
+  std::optional<double> max_logits;  // the highest score of attention, with use_qk_clip
   double total_weights = 0;  // positions that count
   double raw_grad_norm = 0;
   double grad_norm = 0;     // after clipping

@@ -5,6 +5,7 @@
 #include "base/bfloat16.h"
 #include "config/path_mask.h"
 #include "graph/matrix_dims.h"
+#include "sharding/labels.h"
 #include "train/muon.h"
 
 namespace moesh::train {
@@ -163,26 +164,76 @@ Tensor vector_of(const std::vector<Tensor>& scalars) {
 
 Tensor scalar_input(Builder& builder, const char* name) { return builder.input(name, {}, DType::float32, {}, Kind::number); }
 
-// Moves routers' biases after the optimizer's update. The parameters come in the order of their layers, so that each bias takes the
-// next layers of the load.
+// The next layers of what layers make, [microbatches, layers, width]: parameters of one kind come in the order of their layers.
+class OfLayers {
+ public:
+  explicit OfLayers(Tensor all) : all_(all) {}
+
+  explicit operator bool() const { return static_cast<bool>(all_); }
+  std::int64_t width() const { return all_.size(2); }
+  Tensor next(std::int64_t layers) {
+    first_ += layers;
+    return graph::slice(all_, 1, first_ - layers, layers);
+  }
+
+ private:
+  Tensor all_;
+  std::int64_t first_ = 0;
+};
+
+// Moves routers' biases after the optimizer's update.
 class Balance {
  public:
-  Balance(Tensor load, Tensor numbers, double rate) : load_(load), numbers_(numbers), rate_(rate) {}
+  Balance(Tensor load, Tensor numbers, double rate) : loads_(load), numbers_(numbers), rate_(rate) {}
 
   Tensor update(const Trained& trained, Tensor bias) {
-    if (!load_ || rate_ <= 0 || trained.role != graph::Role::router_bias) return bias;
-    const std::int64_t experts = load_.size(2) - 1;
-    const std::int64_t layers = elements(trained.shape) / experts;
-    const Tensor load = graph::slice(load_, 1, first_layer_, layers);
-    first_layer_ += layers;
+    if (!loads_ || rate_ <= 0 || trained.role != graph::Role::router_bias) return bias;
+    const Tensor load = loads_.next(elements(trained.shape) / (loads_.width() - 1));
     return bias.builder->add_one(Op::balance_update, "balance", {bias, load, numbers_},
                                  graph::BalanceOf{rate_, trained.layers_dim == 0 ? 1 : 0}, bias.shape(), bias.dtype());
   }
 
  private:
-  Tensor load_, numbers_;
+  OfLayers loads_;
+  Tensor numbers_;
   double rate_;
-  std::int64_t first_layer_ = 0;
+};
+
+// QK-Clip: after the optimizer's update, shrinks the weights of heads whose scores were above use_qk_clip's threshold.
+class Clip {
+ public:
+  Clip(Tensor highest, Tensor numbers, const config::Settings& settings)
+      : of_queries_(highest),
+        of_keys_(highest),
+        numbers_(numbers),
+        threshold_(settings.real("qk_clip_threshold")),
+        shared_(settings.integer("qk_nope_head_dim")) {}
+
+  // A weight [in, heads, dim], or [in, layers, heads, dim], that makes queries, or the parts of keys that heads have apart and values.
+  Tensor update(const Trained& trained, Tensor weight) {
+    if (!of_keys_ || trained.role != graph::Role::attention_kernel) return weight;
+    const bool makes_keys = trained.labels.front() == labels::kv_lora;
+    OfLayers& of = makes_keys ? of_keys_ : of_queries_;
+    graph::ClipOf clip{threshold_, {1}, shared_, !makes_keys};
+    Shape shape{of.width()};
+    if (trained.layers_dim >= 0) {
+      clip.dims = {trained.layers_dim, 2};
+      shape.insert(shape.begin(), trained.shape[static_cast<std::size_t>(trained.layers_dim)]);
+    }
+    const std::int64_t layers = elements(shape) / of.width();
+    const Tensor each_pass = of.next(layers);
+    if (trained.is_frozen) return weight;
+    Builder& builder = *weight.builder;
+    const Tensor highest = builder.add_one(Op::highest, "max_logits", {each_pass}, {}, {1, layers, of.width()}, DType::float32);
+    return builder.add_one(Op::clip_update, "qk_clip", {weight, graph::reshape(highest, std::move(shape)), numbers_}, clip, weight.shape(),
+                           weight.dtype());
+  }
+
+ private:
+  OfLayers of_queries_, of_keys_;
+  Tensor numbers_;
+  double threshold_;
+  std::int64_t shared_;
 };
 
 // Whether parameters are protected from updates that are not finite.
@@ -223,22 +274,23 @@ void add_update(Builder& builder, const std::vector<Trained>& parameters, const 
   const Tensor applied = !guards_parameters(settings) ? one
                                                       : graph::multiply(graph::unary(Unary::finite, of.loss),
                                                                         graph::unary(Unary::finite, norms.raw));
-  // As in MaxText, the biases of routers move in a step with a spike too.
+  // As in MaxText, the biases of routers move, and weights are clipped, in a step with a spike too.
   Tensor optimized = applied;
   if (watches_spikes) {
     const Tensor is_usual = graph::multiply(within(of.loss, loss_limit), within(norms.clipped, norm_limit));
     optimized = graph::multiply(applied, is_usual);
   }
   const UpdateNumbers numbers{vector_of({rate, step, norms.factor, optimized}), vector_of({rate, step, one, optimized})};
-  const Tensor numbers_of_balance = watches_spikes ? vector_of({rate, step, one, applied}) : numbers.of_gradients;
-  Balance balance(of.expert_load, numbers_of_balance, settings.real("routed_bias_update_rate"));
+  const Tensor numbers_beside = watches_spikes ? vector_of({rate, step, one, applied}) : numbers.of_gradients;
+  Balance balance(of.expert_load, numbers_beside, settings.real("routed_bias_update_rate"));
+  Clip clip(of.highest, numbers_beside, settings);
   const config::PathMask undecayed(settings, "adamw_mask");
   std::vector<Tensor> updated;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Trained& trained = parameters[i];
     builder.set_path(trained.path);
     const Updated made = update(trained, slots[i], numbers, devices, settings, undecayed);
-    updated.push_back(balance.update(trained, made.parameter));
+    updated.push_back(clip.update(trained, balance.update(trained, made.parameter)));
     builder.mark_result(updated.back(), trained.path);
     if (made.mu) builder.mark_result(made.mu, trained.mu());
     if (made.nu) builder.mark_result(made.nu, trained.nu());

@@ -17,6 +17,7 @@ struct UpdateOf {
   graph::Tensor loss;             // a step whose loss is not finite or a spike is left out, if the settings say so
   graph::Tensor gradient_factor;  // multiplies the gradients; absent: 1
   graph::Tensor expert_load;      // [microbatches, MoE layers, E + 1]
+  graph::Tensor highest;          // scores of heads, [microbatches, layers, heads]
 };
 
 // Names of the scalar inputs and of the results that are added besides the moments.

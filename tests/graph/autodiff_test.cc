@@ -113,7 +113,7 @@ const std::set<Op>& without_gradient() {
       Op::gather,     Op::device_index,       Op::all_sum,       Op::plan_exchange, Op::unary_grad,         Op::softmax_grad,
       Op::embed_grad, Op::embed_add,      Op::attention_grad,     Op::rms_norm_grad, Op::top_k_grad,    Op::cross_entropy_grad, Op::spread_grad,
       Op::grouped_sum, Op::slots, Op::slot_products, Op::grouped_outer, Op::cache_write, Op::weighted_rows_grad, Op::sum_squares,
-      Op::adam_update, Op::sgd_update, Op::momentum_update, Op::balance_update, Op::chain,
+      Op::adam_update, Op::sgd_update, Op::momentum_update, Op::balance_update, Op::clip_update, Op::highest, Op::chain,
       // Rewritten as other ops before the backward pass is built.
       Op::slot_mask,
       // Created after the backward pass has been built.

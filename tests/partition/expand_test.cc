@@ -65,5 +65,39 @@ TEST(Expand, WritesALossOverASpreadVocabularyAsThatOfShares) {
                                          "return %6 as loss, %7 as dlogits\n");
 }
 
+// Logits of 18 words over four devices are gathered: two pieces of them are equal.
+TEST(Expand, MakesPiecesOfAVocabularyOfEqualSize) {
+  const auto of_words = [](const std::string& words) {
+    return expanded("%0: float32[2, 4, " + words + "] = input labels=(batch, length, vocab)  # logits\n"
+                    "%1: int32[2, 4] = input labels=(batch, length)  # targets\n"
+                    "%2: float32[2, 4, " + words + "] = constraint %0 labels=(batch, length, vocab)  # laid\n"
+                    "%3: float32[] = cross_entropy %2, %1, %1  # loss\n"
+                    "return %3 as loss\n", "vocab");
+  };
+  EXPECT_NE(of_words("18").find("%4: float32[2, 4, 2] = vocab_scores"), std::string::npos) << of_words("18");
+  EXPECT_NE(of_words("17").find("%4: float32[2, 4, 1] = vocab_scores"), std::string::npos) << of_words("17");
+}
+
+// Each device has some of the queries of each row: the highest score of each shard is found first.
+TEST(Expand, FindsTheHighestScoreOfEachShardFirst) {
+  const std::string attention =
+      "%0: float32[2, 8, 4, 6] = input labels=(batch, length, -, -)  # x\n"
+      "%1: int32[2, 8] = input labels=(batch, length)  # order\n"
+      "%2: float32[2, 8, 4, 6] = constraint %0 labels=(batch, length, -, -)  # query\n"
+      "%3: float32[2, 8, 4, 6], %4: float32[2, 8, 4] = attention %2, %0, %0, %1, %1";
+  const auto with = [&](const std::string& keys, const std::string& rest) {
+    return attention + keys + "  # attention\n" + rest + "return %3 as y, %5 as highest\n";
+  };
+  const std::string text = with("", "%5: float32[1, 1, 4] = highest %4  # highest\n");
+  const auto in_pieces = [&](const std::string& pieces) {
+    std::string made = with(", %1, %1", "%5: float32" + pieces + " = highest %4  # highest/of_shards\n" +
+                                            "%6: float32[1, 1, 4] = highest %5  # highest\n");
+    return std::regex_replace(made, std::regex("%5 as highest"), "%6 as highest");
+  };
+  EXPECT_EQ(expanded(text, "length"), in_pieces("[1, 4, 4]"));
+  EXPECT_EQ(expanded(text, "batch"), in_pieces("[2, 1, 4]"));
+  EXPECT_EQ(expanded(text, "other"), with(", %1, %1", "%5: float32[1, 1, 4] = highest %4  # highest\n"));
+}
+
 }  // namespace
 }  // namespace moesh::partition

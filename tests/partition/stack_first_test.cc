@@ -31,6 +31,28 @@ std::string step(const std::string& weight, const std::string& slice) {
 
 TEST(StackFirst, PutsTheLayersOfAWeightInFront) { EXPECT_EQ(stacked_first(step("[3, 2, 5]", "")), step("[2, 3, 5]", " first=1")); }
 
+// The scores of two layers of heads.
+TEST(StackFirst, TellsAClipWhereLayersAndHeadsAre) {
+  const auto text = [](const std::string& weight, const std::string& slice, const std::string& dims) {
+    std::string clipped = step(weight, slice);
+    const std::string update = "%4: float32" + weight + " = sgd_update %1, %1, %2  # w/sgd\n";
+    clipped.replace(clipped.find(update), std::string::npos,
+                    "%4: float32[2, 1] = fill value=3  # scores\n"
+                    "%5: float32" + weight + " = clip_update %1, %4, %2 dims=" + dims + " halved=2  # w/clip\nreturn %3 as y, %5 as w\n");
+    return clipped;
+  };
+  const auto of_heads = [&](const std::string& weight, const std::string& slice, const std::string& dims) {
+    std::string four = text(weight, slice, dims);
+    for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+             {"labels=(-, layers, -)", "labels=(-, layers, -, -)"}, {"float32[3, 5] = input labels=(-, -)", "float32[3, 1, 5] = input labels=(-, -, -)"},
+             {"dims=[1]", "dims=[1, 2]"}}) {
+      if (four.find(from) != std::string::npos) four.replace(four.find(from), from.size(), to);
+    }
+    return four;
+  };
+  EXPECT_EQ(stacked_first(of_heads("[3, 2, 1, 5]", "", "[1, 2]")), of_heads("[2, 3, 1, 5]", " first=1", "[0, 2]"));
+}
+
 TEST(StackFirst, LeavesWhatSomethingElseReads) {
   std::string text = step("[3, 2, 5]", "");
   text.insert(text.find("return %3 as y"), "%5: float32[3, 2] = reduce %4 function=sum dims=[2]  # sum\n");

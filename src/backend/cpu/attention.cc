@@ -1,6 +1,7 @@
 // Attention, for several panels of queries at a time. Keys are processed in blocks, with an online softmax per column, so that memory does
 // not grow with the number of keys.
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "backend/cpu/attention_panel.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr std::int64_t kKeyBlock = 224;      // keys: whole blocks of rows of most micro-kernels, and whole steps of all
 constexpr std::int64_t kPanelsOfTask = 16;   // panels of queries that share the packed keys of a block
 constexpr std::int64_t kTasksPerThread = 4;  // so that threads finish together
+constexpr std::int64_t kHeadsTogether = 16;  // whose highest scores one task finds
 
 // Memory of one thread. Scores are GEMMs of operands packed as S; results are GEMMs of operands packed as E.
 template <typename T, typename S, typename E>
@@ -74,6 +76,7 @@ class Attention {
         in_(std::get<graph::AttentionOf>(call.attributes), call.operands),
         shape_(in_.shape),
         out_(call.results[0].as<T>()),
+        highest_(call.results.size() > 1 ? call.results[1].as<float>() : nullptr),
         columns_(micro_kernels<S>(isa).columns) {}
 
   // The last columns see the most keys, so they are started first.
@@ -166,12 +169,14 @@ class Attention {
     const W* const sums = memory.sums + p * kStats;
     for (std::int64_t j = 0; j < panel.count(); ++j) shares[j] = sums[j] > 0 ? 1 / sums[j] : W(0);
     panel.write_back(isa_, memory.results + p * memory.result_size, columns_, shape_.value_dim, shares, out_);
+    if (highest_ != nullptr) panel.write_highest(memory.largest + p * kStats, highest_);
   }
 
   Isa isa_;
   AttentionInputs<T> in_;
   const AttentionShape& shape_;
   T* out_;
+  float* highest_;  // [B][S][H]; null if nobody asks
   std::int64_t columns_;
 };
 
@@ -187,6 +192,31 @@ void attention(const KernelCall& call) {
   const std::span<const View> in = call.operands;
   if (is_attention_step(attention_shape(in[0].shape, in[1].shape, in[2].shape))) return attention_step(call);
   run_in_types<Attention>(call);
+}
+
+void highest(const KernelCall& call) {
+  const View &from = call.operands[0], &to = call.results[0];
+  const std::int64_t rows = from.size(0) / to.size(0), columns = from.size(1) / to.size(1), width = from.size(2);
+  const std::int64_t parts = divide_up(width, kHeadsTogether), pieces = to.size(0) * to.size(1);
+  const Isa isa = chosen_isa();
+  for_floating(from.dtype, [&]<typename T>() {
+    call.workers.parallel(pieces * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t piece = task / parts, first = task % parts * kHeadsTogether, count = std::min(kHeadsTogether, width - first);
+        Wide<T> most[kHeadsTogether];
+        std::fill_n(most, kHeadsTogether, -std::numeric_limits<Wide<T>>::infinity());
+        for (std::int64_t row = piece / to.size(1) * rows; row < (piece / to.size(1) + 1) * rows; ++row) {
+          const T* x = from.as<T>() + (row * from.size(1) + piece % to.size(1) * columns) * width + first;
+          vectorised(isa, [&]() MOESH_LOOP {
+            for (std::int64_t column = 0; column < columns; ++column, x += width) {
+              for (std::int64_t i = 0; i < count; ++i) most[i] = std::max(most[i], load(x[i]));
+            }
+          });
+        }
+        for (std::int64_t i = 0; i < count; ++i) to.as<T>()[piece * width + first + i] = store<T>(most[i]);
+      }
+    });
+  });
 }
 
 }  // namespace moesh::backend::cpu

@@ -105,6 +105,11 @@ class AttentionPanel {
   // The softmax before any key: with sinks, the largest score is the sink's, whose exponential is the whole sum.
   void begin_softmax(W* largest, W* sums) const;
 
+  // Writes the columns' largest scores to `to`, [B][S][H].
+  void write_highest(const W* largest, float* to) const {
+    for (std::int64_t j = 0; j < count_; ++j) to[heads_[j]] = static_cast<float>(largest[j]);
+  }
+
   // Writes results [dim][column] to the columns' heads in `to`, multiplied by the columns' shares if these are not null.
   void write_back(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const;
 

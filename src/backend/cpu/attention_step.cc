@@ -23,7 +23,8 @@ class StepAttention {
 
  public:
   StepAttention(const KernelCall& call, Isa isa)
-      : isa_(isa), in_(std::get<graph::AttentionOf>(call.attributes), call.operands), shape_(in_.shape), out_(call.results[0].as<T>()) {}
+      : isa_(isa), in_(std::get<graph::AttentionOf>(call.attributes), call.operands), shape_(in_.shape), out_(call.results[0].as<T>()),
+        highest_(call.results.size() > 1 ? call.results[1].as<float>() : nullptr) {}
 
   void run(Workers& workers) const {
     const std::int64_t pairs = shape_.rows * shape_.key_heads, elements = shape_.keys * (shape_.dim + shape_.value_dim);
@@ -49,6 +50,7 @@ class StepAttention {
       }
       add_values(row, key_head, keys, exponentials, results.data());
     }
+    if (highest_ != nullptr) panel.write_highest(largest, highest_);
     for (std::int64_t j = 0; j < shape_.sharing; ++j) {
       const W share = sums[j] > 0 ? 1 / sums[j] : W(0);
       T* const to = out_ + panel.head(j) * shape_.value_dim;
@@ -94,6 +96,7 @@ class StepAttention {
   AttentionInputs<T> in_;
   const AttentionShape& shape_;
   T* out_;
+  float* highest_;  // [B][S][H]; null if nobody asks
 };
 
 }  // namespace

@@ -42,6 +42,7 @@ void temper(const KernelCall& call);
 // attention.cc
 void attention(const KernelCall& call);
 void attention_grad(const KernelCall& call);
+void highest(const KernelCall& call);
 
 // vocabulary.cc
 void embed(const KernelCall& call);
@@ -91,5 +92,6 @@ void adam_update(const KernelCall& call);
 void momentum_update(const KernelCall& call);
 void sgd_update(const KernelCall& call);
 void balance_update(const KernelCall& call);
+void clip_update(const KernelCall& call);
 
 }  // namespace moesh::backend::cpu

@@ -284,4 +284,36 @@ void balance_update(const KernelCall& call) {
   });
 }
 
+// The operands are a weight, the highest scores of its heads, and the step's numbers.
+void clip_update(const KernelCall& call) {
+  const auto& of = std::get<graph::ClipOf>(call.attributes);
+  if (!UpdateNumbers(call).is_applied) return keep<1>(call, {0});
+  const View &weight = call.operands[0], &highest = call.operands[1];
+  const std::int64_t width = weight.shape.back(), rows = width == 0 ? 0 : weight.count() / width;
+  ScratchList<std::int64_t> strides(weight.shape.size(), 0);  // of the scores, by the weight's dims
+  std::int64_t stride = 1;
+  for (std::size_t dim = of.dims.size(); dim-- > 0; stride *= highest.size(dim)) strides[static_cast<std::size_t>(of.dims[dim])] = stride;
+  const auto score_of = [&](std::int64_t row) {  // of the head that the row belongs to
+    std::int64_t place = 0;
+    for (std::size_t dim = weight.shape.size() - 1; dim-- > 0; row /= weight.shape[dim]) place += row % weight.shape[dim] * strides[dim];
+    return highest.as<float>()[place];
+  };
+  const Isa isa = chosen_isa();
+  for_floating(weight.dtype, [&]<typename T>() {
+    using W = Wide<T>;
+    call.workers.parallel(rows, 1 + kGrain / (width + 1), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const double score = static_cast<double>(score_of(row)) + kClipEpsilon;
+        const double factor = score > of.threshold ? of.threshold / score : 1;
+        const W of_both = static_cast<W>(std::sqrt(factor)), of_rest = of.scales_rest ? static_cast<W>(factor) : W(1);
+        const T* from = weight.as<T>() + row * width;
+        T* to = call.results[0].as<T>() + row * width;
+        vectorised(isa, [&]() MOESH_LOOP {
+          for (std::int64_t i = 0; i < width; ++i) to[i] = store<T>(load(from[i]) * (i < of.halved ? of_both : of_rest));
+        });
+      }
+    });
+  });
+}
+
 }  // namespace moesh::backend::cpu

@@ -44,6 +44,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::rms_norm_grad: return cpu::rms_norm_grad;
     case Op::rms_norm_grad_of_dots: return cpu::rms_norm_grad_of_dots;
     case Op::attention_grad: return cpu::attention_grad;
+    case Op::highest: return cpu::highest;
     case Op::embed_grad: return cpu::embed_grad;
     case Op::embed_add: return cpu::embed_add;
     case Op::cross_entropy_grad: return cpu::cross_entropy_grad;
@@ -65,6 +66,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::slots: return cpu::slots;
     case Op::expert_load: return cpu::expert_load;
     case Op::balance_update: return cpu::balance_update;
+    case Op::clip_update: return cpu::clip_update;
     case Op::device_index: return cpu::device_index;
     case Op::own_once: return cpu::own_once;
     case Op::plan_exchange: return cpu::plan_exchange;

@@ -51,6 +51,7 @@ template <typename T>
 struct Row {
   using W = Wide<T>;
   std::vector<W> scores, probabilities;
+  W largest = 0;  // of the scores and the sink
   W sink_probability = 0;
 
   void compute(const Operands& o, std::int64_t b, std::int64_t s, std::int64_t h) {
@@ -58,7 +59,7 @@ struct Row {
     const T* q = o.query.as<T>() + ((b * o.S + s) * o.H + h) * o.D;
     scores.assign(static_cast<std::size_t>(o.T), 0);
     probabilities.assign(static_cast<std::size_t>(o.T), 0);
-    W largest = o.has_sinks ? load(o.sinks.as<T>()[h]) : -std::numeric_limits<W>::infinity();
+    largest = o.has_sinks ? load(o.sinks.as<T>()[h]) : -std::numeric_limits<W>::infinity();
     for (std::int64_t t = 0; t < o.T; ++t) {
       if (!o.sees(b, s, t)) continue;
       const T* k = o.key.as<T>() + ((b * o.T + t) * o.G + g) * o.D;
@@ -93,6 +94,7 @@ void attention(const KernelCall& call) {
         const std::int64_t g = h / (o.H / o.G);
         for (std::int64_t s = 0; s < o.S; ++s) {
           row.compute(o, b, s, h);
+          if (call.results.size() > 1) call.results[1].as<float>()[(b * o.S + s) * o.H + h] = static_cast<float>(row.largest);
           for (std::int64_t v = 0; v < o.V; ++v) {
             Wide<T> sum = 0;
             for (std::int64_t t = 0; t < o.T; ++t) {
@@ -172,12 +174,26 @@ void attention_grad(const KernelCall& call) {
   });
 }
 
+void highest(const KernelCall& call) {
+  const View &from = call.operands[0], &to = call.results[0];
+  const std::int64_t a = from.size(0) / to.size(0), b = from.size(1) / to.size(1), width = from.size(2);
+  for_floating(from.dtype, [&]<typename T>() {
+    std::fill_n(to.as<T>(), to.count(), store<T>(-std::numeric_limits<Wide<T>>::infinity()));
+    for (std::int64_t i = 0; i < from.count(); ++i) {
+      const std::int64_t row = i / width / from.size(1), column = i / width % from.size(1);
+      T& most = to.as<T>()[(row / a * to.size(1) + column / b) * width + i % width];
+      if (load(from.as<T>()[i]) > load(most)) most = from.as<T>()[i];
+    }
+  });
+}
+
 }  // namespace
 
 Kernel find_attention(graph::Op op) {
   switch (op) {
     case graph::Op::attention: return attention;
     case graph::Op::attention_grad: return attention_grad;
+    case graph::Op::highest: return highest;
     default: return nullptr;
   }
 }

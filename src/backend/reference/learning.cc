@@ -9,7 +9,6 @@
 namespace moesh::backend::reference {
 namespace {
 
-
 void sum_squares_of(const View& values, const View& result) {
   for_floating(values.dtype, [&]<typename T>() {
     double sum = 0;
@@ -146,6 +145,24 @@ void balance_update(const KernelCall& call) {
   });
 }
 
+void clip_update(const KernelCall& call) {
+  const auto& of = std::get<graph::ClipOf>(call.attributes);
+  if (!UpdateNumbers(call).is_applied) return keep<1>(call, {0});
+  const View &weight = call.operands[0], &highest = call.operands[1];
+  for_floating(weight.dtype, [&]<typename T>() {
+    for (std::int64_t i = 0; i < weight.count(); ++i) {
+      std::int64_t rest = i, place = 0, stride = 1;
+      std::vector<std::int64_t> at(weight.shape.size());
+      for (std::size_t dim = at.size(); dim-- > 0; rest /= weight.shape[dim]) at[dim] = rest % weight.shape[dim];
+      for (std::size_t dim = of.dims.size(); dim-- > 0; stride *= highest.size(dim)) place += stride * at[static_cast<std::size_t>(of.dims[dim])];
+      const double score = static_cast<double>(highest.as<float>()[place]) + kClipEpsilon;
+      const double factor = score > of.threshold ? of.threshold / score : 1;
+      const double mine = at.back() < of.halved ? std::sqrt(factor) : of.scales_rest ? factor : 1;
+      call.results[0].as<T>()[i] = store<T>(static_cast<double>(load(weight.as<T>()[i])) * mine);
+    }
+  });
+}
+
 }  // namespace
 
 Kernel find_learning(graph::Op op) {
@@ -155,6 +172,7 @@ Kernel find_learning(graph::Op op) {
     case graph::Op::sgd_update: return sgd_update;
     case graph::Op::momentum_update: return momentum_update;
     case graph::Op::balance_update: return balance_update;
+    case graph::Op::clip_update: return clip_update;
     default: return nullptr;
   }
 }

@@ -1,6 +1,7 @@
 // Attention, and the KV caches that it reads when tokens are generated one by one.
 // Shape suffixes: B rows, S queries, T keys, H heads, D a head's width.
 #include <algorithm>
+#include <numeric>
 
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
@@ -38,10 +39,13 @@ bool is_output(const NodeView& v, const Value& out) {
   return out.shape == Shape{q[0], q[1], q[2], v.operand(2).shape[3]} && out.dtype == v.operand(0).dtype;
 }
 
+bool are_scores(const NodeView& v, const Value& highest) {
+  return highest.shape == first_sizes(v.operand(0).shape, 3) && highest.dtype == DType::float32;
+}
+
 std::string attention_shapes(const NodeView& v) {
-  return inputs_fit(v, {v.operands()}) && is_output(v, v.result(0))
-             ? ""
-             : "queries [B, S, H, D], keys and values [B, T, H, D], tokens [B, S]";
+  const bool fits = inputs_fit(v, {v.operands()}) && is_output(v, v.result(0)) && (v.results() == 1 || are_scores(v, v.result(1)));
+  return fits ? "" : "queries [B, S, H, D], keys and values [B, T, H, D], tokens [B, S]";
 }
 
 std::string attention_grad_shapes(const NodeView& v) {
@@ -94,6 +98,7 @@ void spread_dims(const NodeView& v, Inputs inputs, bool backward, FactorTable& t
     if (inputs.has_sinks()) table.gives({h});
   } else {
     table.gives(queries);
+    if (v.results() > 1) table.gives({b, s, h});
   }
   const double group = one_key_head ? 1 : static_cast<double>(q[2]) / static_cast<double>(k[2]);
   const auto width = static_cast<double>(q[3]), value_width = static_cast<double>(v.operand(2).shape[3]);
@@ -119,6 +124,21 @@ std::vector<Tensor> attention_gradient(const Vjp& v) {
   return cotangents;
 }
 
+std::string highest_shapes(const NodeView& v) {
+  const Shape &from = v.operand(0).shape, &to = v.result(0).shape;
+  const bool fits = from.size() == 3 && to.size() == 3 && to[2] == from[2] && is_floating(v.operand(0).dtype) &&
+                    v.operand(0).dtype == v.result(0).dtype && to[0] > 0 && to[1] > 0 && from[0] % to[0] == 0 && from[1] % to[1] == 0;
+  return fits ? "" : "numbers [A, B, C] in pieces of equal size";
+}
+
+// What is one piece has to be whole.
+void highest_factors(const NodeView& v, FactorTable& table) {
+  const Shape &from = v.operand(0).shape, &to = v.result(0).shape;
+  const auto pieces = [&](std::size_t dim) { return to[dim] == 1 ? kWhole : table.factor(std::gcd(from[dim], to[dim]), true); };
+  const int a = pieces(0), b = pieces(1), c = table.factor(from[2]);
+  table.takes({a, b, c}).gives({a, b, c});
+}
+
 std::string cache_write_shapes(const NodeView& v) {
   const std::string wanted = "a cache [B, T, ...] with rows [B, S, ...] and slots [B, S]";
   const Shape& cache = v.operand(0).shape;
@@ -142,7 +162,7 @@ void cache_write_factors(const NodeView& v, FactorTable& table) {
 const OpFacts kAttention{.name = "attention",
                          .attributes = blank<AttentionOf>,
                          .takes = {5, 8},
-                         .gives = {1},
+                         .gives = {1, 2},
                          .shapes = attention_shapes,
                          .factors = attention_factors,
                          .gradient = attention_gradient,
@@ -157,6 +177,13 @@ const OpFacts kAttentionGrad{.name = "attention_grad",
                              .gradient = kNoGradient,
                              .kernel = KernelKind::attention,
                              .part_read = keys_read};
+const OpFacts kHighest{.name = "highest",
+                       .attributes = blank<std::monostate>,
+                       .takes = {1},
+                       .gives = {1},
+                       .shapes = highest_shapes,
+                       .factors = highest_factors,
+                       .gradient = kNoGradient};
 const OpFacts kCacheWrite{.name = "cache_write",
                           .attributes = blank<std::monostate>,
                           .takes = {3},

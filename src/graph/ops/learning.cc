@@ -63,6 +63,21 @@ void balance_update_factors(const NodeView& v, FactorTable& table) {
   table.takes(whole).takes({kWhole, kWhole, kWhole}).takes({kWhole}).gives(whole);
 }
 
+std::string clip_update_shapes(const NodeView& v) {
+  const auto& of = v.of<ClipOf>();
+  const Shape& weight = v.operand(0).shape;
+  const bool fits = !weight.empty() && of.halved <= weight.back() && are_dims_of(of.dims, weight.size() - 1) &&
+                    picked(weight, of.dims) == v.operand(1).shape && v.operand(1).dtype == DType::float32 && has_update_numbers(v) &&
+                    is_like(v.operand(0), v.result(0));
+  return fits ? "" : "a weight, the highest scores of its heads and the step's numbers";
+}
+
+void clip_update_factors(const NodeView& v, FactorTable& table) {
+  const Shape& weight = v.operand(0).shape;
+  const std::vector<int> dims = table.own_but(weight, {static_cast<int>(weight.size()) - 1});
+  table.takes(dims).takes(picked(dims, v.of<ClipOf>().dims)).takes({kWhole}).gives(dims);
+}
+
 }  // namespace
 
 const OpFacts kSumSquares{.name = "sum_squares",
@@ -100,5 +115,12 @@ const OpFacts kBalanceUpdate{.name = "balance_update",
                              .shapes = balance_update_shapes,
                              .factors = balance_update_factors,
                              .gradient = kNoGradient};
+const OpFacts kClipUpdate{.name = "clip_update",
+                          .attributes = blank<ClipOf>,
+                          .takes = {3},
+                          .gives = {1},
+                          .shapes = clip_update_shapes,
+                          .factors = clip_update_factors,
+                          .gradient = kNoGradient};
 
 }  // namespace moesh::graph::ops

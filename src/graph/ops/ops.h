@@ -17,7 +17,7 @@ extern const OpFacts kEinsum, kGroupedMatmul, kGroupedBias, kGroupedOuter, kGrou
 extern const OpFacts kSoftmax, kSoftmaxGrad, kRmsNorm, kRmsNormGrad, kRowDot, kRmsNormOfDots, kRmsNormGradOfDots, kRope, kTemper, kEmbed,
     kEmbedGrad, kEmbedAdd;
 // attention.cc
-extern const OpFacts kAttention, kAttentionGrad, kCacheWrite;
+extern const OpFacts kAttention, kAttentionGrad, kHighest, kCacheWrite;
 // loss.cc
 extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores, kPositions, kVocabLoss;
 // routing.cc
@@ -28,6 +28,6 @@ extern const OpFacts kSlotMask, kSlots, kFillSlots, kEmptySlots, kSlotProducts;
 extern const OpFacts kDeviceIndex, kGather, kAllSum, kOwnOnce, kSortSlots, kFetchRows, kReturnRows, kWeightedRowsGrad,
     kPlanExchange, kExchangeRows, kListTokens, kSumRows, kScatterRows;
 // learning.cc
-extern const OpFacts kSumSquares, kAdamUpdate, kSgdUpdate, kMomentumUpdate, kBalanceUpdate;
+extern const OpFacts kSumSquares, kAdamUpdate, kSgdUpdate, kMomentumUpdate, kBalanceUpdate, kClipUpdate;
 
 }  // namespace moesh::graph::ops

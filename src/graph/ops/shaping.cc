@@ -22,17 +22,6 @@ std::vector<int> other_dims(std::size_t rank, const std::vector<int>& dims) {
   return others;
 }
 
-template <typename T>
-std::vector<T> picked(const std::vector<T>& all, const std::vector<int>& dims) {
-  std::vector<T> made;
-  for (const int dim : dims) made.push_back(all[static_cast<std::size_t>(dim)]);
-  return made;
-}
-
-bool are_dims_of(const std::vector<int>& dims, std::size_t rank) {
-  return std::all_of(dims.begin(), dims.end(), [&](int dim) { return dim >= 0 && dim < static_cast<int>(rank); });
-}
-
 Shape with_size(Shape shape, int dim, std::int64_t size) {
   shape[static_cast<std::size_t>(dim)] = size;
   return shape;

@@ -1,5 +1,7 @@
 #include "graph/ops/table.h"
 
+#include <algorithm>
+
 namespace moesh::graph {
 
 int FactorTable::factor(std::int64_t size, bool even) {
@@ -62,6 +64,10 @@ FactorTable& FactorTable::alike(const std::vector<int>& dims) {
 
 std::vector<int> first_dims(const std::vector<int>& dims, std::size_t count) {
   return {dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+bool are_dims_of(const std::vector<int>& dims, std::size_t rank) {
+  return std::all_of(dims.begin(), dims.end(), [&](int dim) { return dim >= 0 && dim < static_cast<int>(rank); });
 }
 
 bool is_like(const Value& a, const Value& b) { return a.shape == b.shape && a.dtype == b.dtype; }

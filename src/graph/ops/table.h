@@ -37,7 +37,16 @@ class FactorTable {
 
 std::vector<int> first_dims(const std::vector<int>& dims, std::size_t count);
 
+// The entries of these dims.
+template <typename T>
+std::vector<T> picked(const std::vector<T>& all, const std::vector<int>& dims) {
+  std::vector<T> made;
+  for (const int dim : dims) made.push_back(all[static_cast<std::size_t>(dim)]);
+  return made;
+}
+
 // Helpers of shape rules.
+bool are_dims_of(const std::vector<int>& dims, std::size_t rank);
 bool all_like(const NodeView& view, const Value& value);  // whether every operand and result has its shape and type
 bool is_like(const Value& a, const Value& b);             // whether shape and type are the same
 Shape first_sizes(const Shape& shape, std::size_t count);

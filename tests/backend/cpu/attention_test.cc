@@ -29,7 +29,7 @@ Tensors tokens_of(std::int64_t rows, std::int64_t length) {
 }
 
 Call call_of(DType dtype, const Sizes& s, const AttentionOf& of, bool sinks) {
-  Call call{Op::attention, of, {}, {Tensor(dtype, {s.rows, s.queries, s.heads, s.value_dim})}};
+  Call call{Op::attention, of, {}, {Tensor(dtype, {s.rows, s.queries, s.heads, s.value_dim}), Tensor(DType::float32, {s.rows, s.queries, s.heads})}};
   call.operands = {noise(dtype, {s.rows, s.queries, s.heads, s.dim}, 1), noise(dtype, {s.rows, s.queries, s.key_heads, s.dim}, 2),
                    noise(dtype, {s.rows, s.queries, s.key_heads, s.value_dim}, 3)};
   for (const Tensor& tokens : tokens_of(s.rows, s.queries)) call.operands.push_back(tokens);
@@ -172,8 +172,10 @@ TEST(Attention, OfAShareOfTheQueriesIsThatShareOfAll) {
       part.operands = {pick(whole.operands[0]), whole.operands[1], whole.operands[2], pick(whole.operands[3]), pick(whole.operands[4]),
                        whole.operands[3], whole.operands[4]};
       if (sinks) part.operands.push_back(whole.operands.back());
-      part.results = {pick(all[0])};
-      EXPECT_EQ(run(part)[0].bytes, pick(all[0]).bytes);
+      part.results = {pick(all[0]), pick(all[1])};
+      const Tensors made = run(part);
+      EXPECT_EQ(made[0].bytes, pick(all[0]).bytes);
+      EXPECT_EQ(made[1].bytes, pick(all[1]).bytes);
       hold_to_plain(part);
       hold_to_plain(gradient_of(part), dtype == DType::bfloat16 ? 0.02 : 0);
     }
@@ -190,7 +192,7 @@ TEST(Attention, OfAStepIsThePlainOne) {
           Call step = call_of(dtype, s, of, sinks);
           const Tensor order = step.operands[3], segments = step.operands[4];
           step.operands[0] = noise(dtype, {s.rows, 1, s.heads, s.dim}, 1);
-          step.results = {Tensor(dtype, {s.rows, 1, s.heads, s.value_dim})};
+          step.results = {Tensor(dtype, {s.rows, 1, s.heads, s.value_dim}), Tensor(DType::float32, {s.rows, 1, s.heads})};
           Tensor places(DType::int32, {s.rows, 1}), own_segments(DType::int32, {s.rows, 1});
           for (std::int64_t row = 0; row < s.rows; ++row) {
             const std::int64_t place = row * s.queries + (row == 0 ? 290 : row == 1 ? 130 : 0);
@@ -205,6 +207,41 @@ TEST(Attention, OfAStepIsThePlainOne) {
       }
     }
   }
+}
+
+TEST(Attention, IsTheSameWhetherScoresAreAskedForOrNot) {
+  for (const DType dtype : floating_types()) {
+    Call call = call_of(dtype, {}, {}, false);
+    const Tensor with = run(call)[0];
+    call.results.pop_back();
+    EXPECT_EQ(run(call)[0].bytes, with.bytes);
+  }
+}
+
+// Two query heads of one key head: the first query sees one key, the second both.
+TEST(Attention, TellsTheHighestScoreThatAQuerySees) {
+  const Tensor query = values(DType::float32, {1, 2, 2, 1}, {1, -2, 3, -4}), key = values(DType::float32, {1, 2, 1, 1}, {5, 7});
+  const Tensor order = values(DType::int32, {1, 2}, {0, 1}), segments = values(DType::int32, {1, 2}, {1, 1});
+  const Call call{Op::attention, AttentionOf{.score_scale = 0.5}, {query, key, key, order, segments},
+                  {Tensor(DType::float32, {1, 2, 2, 1}), Tensor(DType::float32, {1, 2, 2})}};
+  expect_near(run(call)[1], values(DType::float32, {1, 2, 2}, {2.5, -5, 10.5, -10}), 1e-6);
+}
+
+TEST(Highest, IsThePlainOneForAnyPieces) {
+  for (const DType dtype : floating_types()) {
+    const Tensor x = noise(dtype, {6, 8, 70}, 1, -9, -1);
+    for (const std::int64_t a : {1, 3, 6}) {
+      for (const std::int64_t b : {1, 2, 8}) hold_to_plain({Op::highest, {}, {x}, {Tensor(dtype, {a, b, 70})}});
+    }
+  }
+}
+
+TEST(Highest, IsOfEachPiece) {
+  const Tensor x = values(DType::float32, {2, 2, 2}, {1, -8, 3, -6, 2, -5, 0, -7});
+  const auto highest = [&](const Shape& pieces) { return run({Op::highest, {}, {x}, {Tensor(DType::float32, pieces)}})[0]; };
+  expect_near(highest({1, 1, 2}), values(DType::float32, {1, 1, 2}, {3, -5}), 0);
+  expect_near(highest({2, 1, 2}), values(DType::float32, {2, 1, 2}, {3, -6, 2, -5}), 0);
+  expect_near(highest({1, 2, 2}), values(DType::float32, {1, 2, 2}, {2, -5, 3, -6}), 0);
 }
 
 TEST(Attention, OfTheFirstTokenIsItsValue) {

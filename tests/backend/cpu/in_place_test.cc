@@ -59,6 +59,9 @@ std::vector<Call> calls() {
       const Tensor bias = noise(dtype, {3, 8}, 6), load = draws({2, 3, 9}, 7, 40);
       all.push_back(
           {Op::balance_update, graph::BalanceOf{0.25, 1}, {bias, converted(load, DType::float32), numbers_of_step}, {bias}});
+      const Tensor highest = noise(DType::float32, {8}, 32, 0, 9);
+      all.push_back({Op::clip_update, graph::ClipOf{2, {1}, 20, true}, {noise(dtype, {5, 8, 33}, 33), highest, numbers_of_step},
+                     {Tensor(dtype, {5, 8, 33})}});
       // The parameter is as small as the numbers of the update, so that the result could take their memory.
       if (dtype == DType::float32)
         all.push_back({Op::sgd_update,

@@ -159,6 +159,31 @@ TEST(Learning, BalanceIsInTheTypeOfTheBias) {
   EXPECT_EQ(bias.at(0), 0.0703125);
 }
 
+TEST(Learning, ClipIsThePlainOne) {
+  const Tensor highest = noise(DType::float32, {3, 5}, 2, -4, 9);
+  for (const DType dtype : floating_types()) {
+    for (const std::vector<int>& dims : {std::vector<int>{1, 2}, std::vector<int>{0, 2}, std::vector<int>{2, 1}}) {
+      for (const bool scales_rest : {false, true}) {
+        Shape shape{7, 7, 7, 40};
+        for (std::size_t i = 0; i < dims.size(); ++i) shape[static_cast<std::size_t>(dims[i])] = highest.shape[i];
+        const Tensor weight = noise(dtype, shape, 1);
+        hold_to_plain({Op::clip_update, graph::ClipOf{2, dims, 24, scales_rest}, {weight, highest, numbers(0, 1)}, {weight}});
+      }
+    }
+  }
+}
+
+// Heads with scores of 8, 2 and no number, and a threshold of 2: the first head's products shrink by 4.
+TEST(Learning, ClipShrinksHeadsWithScoresAboveTheThreshold) {
+  const Tensor weight = values(DType::float64, {1, 3, 3}, {1, 2, 4, 1, 2, 4, 1, 2, 4});
+  const Tensor highest = values(DType::float32, {3}, {8, 2, std::nan("")});
+  const auto clipped = [&](bool scales_rest) {
+    return run_plain({Op::clip_update, graph::ClipOf{2.000001, {1}, 2, scales_rest}, {weight, highest, numbers(0, 1)}, {weight}})[0];
+  };
+  expect_near(clipped(false), values(DType::float64, {1, 3, 3}, {0.5, 1, 4, 1, 2, 4, 1, 2, 4}), 1e-6);
+  expect_near(clipped(true), values(DType::float64, {1, 3, 3}, {0.5, 1, 1, 1, 2, 4, 1, 2, 4}), 1e-6);
+}
+
 // This holds for NaN gradients too.
 TEST(Learning, KeepsEveryBitOfAStateThatIsNotUpdated) {
   const Tensor left_out = numbers(0.1, 3, std::nan(""), 0);
@@ -174,6 +199,8 @@ TEST(Learning, KeepsEveryBitOfAStateThatIsNotUpdated) {
       EXPECT_EQ(adam[2].bytes, nu.bytes);
       EXPECT_EQ(run_by({Op::sgd_update, SgdOf{}, {p, g, left_out}, {p}})[0].bytes, p.bytes);
       EXPECT_EQ(run_by({Op::momentum_update, graph::MomentumOf{}, {g, mu, left_out}, {mu, g}})[0].bytes, mu.bytes);
+      const Tensor weight = noise(dtype, {5, 4, 250}, 5), highest = filled(DType::float32, {4}, 1e6);
+      EXPECT_EQ(run_by({Op::clip_update, graph::ClipOf{1, {1}, 100, true}, {weight, highest, left_out}, {weight}})[0].bytes, weight.bytes);
     }
     EXPECT_EQ(run_plain({Op::balance_update, graph::BalanceOf{0.5, 0}, {bias, load, left_out}, {bias}})[0].bytes, bias.bytes);
   }
