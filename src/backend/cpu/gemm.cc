@@ -123,7 +123,8 @@ class Product {
     const std::int64_t depth = of_.depth_of(0).size(), chunks = divide_up(depth, kernels_.chunk_of(depth));
     const std::int64_t sums = of_.rows_of(0).size() * of_.columns;
     const bool is_narrow = of_.columns >= kernels_.columns && of_.columns < kFewestOfOneRow * threads();
-    return is_narrow && chunks > 1 && chunks * sums <= kSumElements && sums * depth > kGrainWork;
+    const bool fit = (chunks + 1) * sums <= kSumElements;  // and what is added to
+    return is_narrow && chunks > 1 && fit && sums * depth > kGrainWork;
   }
   ScratchList<Task> all_tasks() const {
     return tasks_of(
@@ -417,6 +418,7 @@ class Product {
     }
     const bool waits = !of_.is_in_place() && !(is_first && is_last);
     block.c_pitch = waits ? round_up(task.columns.size(), kernels_.columns) : kWidest;
+    assert(!waits || task.rows.size() * block.c_pitch <= kSumElements);
     block.c = waits ? room<P>().sums + (part.rows.begin - task.rows.begin) * block.c_pitch + part.columns.begin - task.columns.begin : own;
     if (block.add && (is_first || !waits)) of_.load_result(part, block.c, block.c_pitch);
     multiply();

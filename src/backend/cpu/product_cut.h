@@ -63,6 +63,7 @@ struct ProductSize {
 inline Cut cut_of(const ProductSize& of, double most_work) {
   Cut cut{of.bands_that_fit(), 0};
   cut.parts = of.parts_that_fit(piece_at_most(of.rows, of.row_step, cut.bands));
+  cut.bands = of.bands_that_fit(cut.parts);  // of all rows, the sums of even one block of columns may not fit
   while (true) {
     const std::int64_t rows = piece_at_most(of.rows, of.row_step, cut.bands);
     const std::int64_t columns = piece_at_most(of.columns, of.column_step, cut.parts);

@@ -55,8 +55,9 @@ void cross_entropy_grad_factors(const NodeView& v, FactorTable& table) {
 std::string vocab_scores_shapes(const NodeView& v) {
   const Shape& logits = v.operand(0).shape;
   const bool fits = logits.size() == 3 && are_tokens(v.operand(1), logits) && are_tokens(v.result(0), logits) &&
-                    v.result(1).shape.size() == 3 && are_tokens(v.result(0), v.result(1).shape);
-  return fits ? "" : "logits [B, S, V] with targets [B, S]";
+                    v.result(1).shape.size() == 3 && are_tokens(v.result(0), v.result(1).shape) && v.result(1).shape[2] > 0 &&
+                    logits[2] % v.result(1).shape[2] == 0;
+  return fits ? "" : "logits [B, S, V] with targets [B, S], and pieces of V of equal size";
 }
 
 void vocab_scores_factors(const NodeView& v, FactorTable& table) {

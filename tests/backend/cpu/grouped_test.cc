@@ -48,6 +48,15 @@ TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreDeepOrTall) {
   hold_to_plain({Op::grouped_outer, GroupedOuterOf{}, {noise(DType::float32, {4310, 6}, 1), noise(DType::float32, {4310, 9}, 2), many}, {Tensor(DType::float32, {3, 6, 9})}}, 3e-5);
 }
 
+// Sums of many rows that wait for the next chunk of the depth are more than a thread has room for, even those of one block of columns.
+TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreDeepAndTall) {
+  const Tensor sizes = values(DType::int32, {2}, {16900, 100});
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    const Tensor rows = noise(dtype, {17000, 1040}, 1), weights = noise(dtype, {2, 1040, 9}, 2);
+    hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{}, {rows, weights, sizes}, {Tensor(dtype, {17000, 9})}}, dtype == DType::float32 ? 3e-5 : 0);
+  }
+}
+
 TEST(Grouped, ARowsBitsDoNotDependOnTheOtherRows) {
   const Tensor rows = noise(DType::float32, {230, 300}, 1);
   const Tensor weights = noise(DType::float32, {7, 300, 37}, 2);
