@@ -303,7 +303,7 @@ int measure(int argc, char** argv) {
   json told;
   for (std::int64_t round = 0; round < options.rounds; ++round) {
     const Texts alone = by_batch_loop(generator, *tokenizer, options);
-    const serve::Served served{"bench", *tokenizer, session.loaded.settings, {}, {}, kSlots, 256, kSlots, 1024};
+    const serve::Served served{"bench", *tokenizer, {}, {}, {}, kSlots, 256, kSlots, 1024};
     serve::Service service(generator, served, {options.rows, 1024, false});
     const auto server = serve::listen("127.0.0.1", 0, {}, service);
     std::vector<double> mebibytes{resident_mebibytes()};

@@ -307,9 +307,8 @@ inline void fuzz_text(std::string_view input, const std::vector<std::unique_ptr<
 
 // The input is a request to /v1/completions. If it is accepted, it keeps the server's limits; if it is refused, the refusal is JSON.
 inline void fuzz_completion(std::string_view input) {
-  static const config::Settings settings = config::load({"vocab_size=200"}).settings;
   static const std::unique_ptr<tokenizer::Tokenizer> tokenizer = tokenizer::bytes();
-  static const serve::Served served{"m", *tokenizer, settings, {}, {}, 32, 200, 20, 8};
+  static const serve::Served served{"m", *tokenizer, {}, {}, {}, 32, 200, 20, 8};
   try {
     const serve::Completion asked = serve::parse_completion(input, served);
     require(asked.texts() >= 1 && asked.texts() <= 8);

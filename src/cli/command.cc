@@ -133,6 +133,7 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
     }
     if (are_words || !word.starts_with('-') || word.size() == 1) {
       if (taking_rest == nullptr) all_words_.push_back(word);
+      if (are_words) ++plain_words_;
       if (taking_rest != nullptr) {
         given_.push_back({taking_rest->name, word});
       } else if (word.find('=') != std::string::npos || config::is_yaml_path(word)) {

@@ -34,6 +34,7 @@ class Arguments {
   const std::vector<std::string>& translated() const { return translated_; }  // the part of it that is another program's
   const std::vector<std::string>& words() const { return words_; }      // words that are neither
   const std::vector<std::string>& all_words() const { return all_words_; }  // both in order, for commands that take any text
+  std::size_t plain_words() const { return plain_words_; }  // how many of these, the last ones, stand behind --
   // Puts what another program's request is translated to before the request; `with` translates it with keys added.
   void translate(config::Keys translated, config::Request::With with);
   // The request with these keys, and how it changes.
@@ -50,6 +51,7 @@ class Arguments {
   config::Request::With with_;
   std::vector<std::string> words_;
   std::vector<std::string> all_words_;
+  std::size_t plain_words_ = 0;
 };
 
 // The request of a command that takes nothing else. Any other word is refused, and `fix` tells the user what to do.

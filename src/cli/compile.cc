@@ -129,6 +129,8 @@ void check_files(const Arguments& arguments) {
     refuse("--save-plan saves the plan of a training step, which `moesh train` compares with its own", "the command line",
            "leave out --save-plan, or --decode and --prefill");
   if (plan && arguments.has("--diff")) refuse("--save-plan with --diff, which makes two plans", "--save-plan", "save one of them");
+  if (arguments.has("--all") && arguments.has("--diff"))
+    refuse("--all has no effect beside --diff, which shows every line that differs", "the command line", "leave out --all");
   if (plan && page && *plan == *page)
     refuse(fmt::format("--save-plan and --html both write {}", shorten(*page, 120)), "the command line", "give each a file of its own");
 }

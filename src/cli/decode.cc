@@ -42,10 +42,12 @@ constexpr std::string_view kDecodeExamples[] = {
     "decode tests/golden/hf/llama tokenizer_path= --max-tokens 8 abc",
     "decode tests/golden/hf/llama tokenizer_path= --max-tokens 8 --json abc de f --batch 2",
     "decode moesh_output/kept \"The author\" --max-tokens 40",
+    "decode moesh_output/kept --max-tokens 40 -- \"x=1\"",
     "decode moesh_output/kept \"The author\" decode_sampling_strategy=weighted decode_sampling_temperature=0.8 --stop .",
 };
 
 constexpr std::int64_t kMostAtOnce = 8;
+constexpr std::int64_t kMostNewTokens = 1'000'000'000;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
 // One prompt and what is asked for its continuation.
@@ -70,10 +72,12 @@ struct Words {
 
 Words words_of(const Arguments& arguments) {
   Words words;
-  for (const std::string& word : arguments.all_words()) {
-    if (is_setting(word)) words.settings.push_back(word);
-    else if (words.model.empty()) words.model = word;
-    else words.prompts.push_back(word);
+  const std::vector<std::string>& all = arguments.all_words();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool is_plain = i + arguments.plain_words() >= all.size();  // behind --
+    if (!is_plain && is_setting(all[i])) words.settings.push_back(all[i]);
+    else if (words.model.empty()) words.model = all[i];
+    else words.prompts.push_back(all[i]);
   }
   if (words.model.empty()) refuse("which model?", "the command line", "moesh decode RUN \"a prompt\"");
   return words;
@@ -97,14 +101,15 @@ Asked asked_in(const std::string& line, const Asked& otherwise, const std::strin
   Asked asked = otherwise;
   asked.prompt = prompt;
   if (json.contains("max_tokens")) asked.most_tokens = member<std::int64_t>(json, "max_tokens", where);
-  if (asked.most_tokens < 1) refuse(fmt::format("'max_tokens' is {}, 1 or more was expected", asked.most_tokens), where);
+  if (asked.most_tokens < 1 || asked.most_tokens > kMostNewTokens)
+    refuse(fmt::format("'max_tokens' is {}, 1 to {} was expected", asked.most_tokens, kMostNewTokens), where);
   if (json.contains("seed")) asked.seed = member<std::int64_t>(json, "seed", where);
   if (json.contains("stop")) asked.stops = strings_of(json["stop"], where);
   return asked;
 }
 
 std::vector<Asked> all_asked(const Arguments& arguments, const Words& words, const config::Settings& settings) {
-  Asked otherwise{"", count_of(arguments, "--max-tokens", 1'000'000'000, "--max-tokens 100").value_or(128), {}, arguments.values("--stop")};
+  Asked otherwise{"", count_of(arguments, "--max-tokens", kMostNewTokens, "--max-tokens 100").value_or(128), {}, arguments.values("--stop")};
   std::vector<Asked> all;
   for (const std::string& prompt : words.prompts) {
     all.push_back(otherwise);
@@ -199,14 +204,15 @@ int run_decode(const Arguments& arguments) {
   const session::Session session = session::open_to_run(decode::request_of(words.model, words.settings), config::Run::steps);
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = data::open_tokenizer(settings);
+  const decode::Bounds bounds = decode::bounds_of(*tokenizer, settings);
+  const tokenizer::Ids ends = arguments.has("--ignore-end") ? tokenizer::Ids{} : bounds.ends;
   const decode::Sampling sampling = decode::sampling_of(settings);
   std::vector<Text> texts;
   std::vector<decode::Prompt> prompts;
   std::int64_t longest = 0;
   for (Asked& asked : all_asked(arguments, words, settings)) {
     const auto number = static_cast<std::int64_t>(texts.size());
-    decode::Prompt prompt{decode::prompt_ids(*tokenizer, settings, asked.prompt), sampling, asked.most_tokens,
-                          decode::end_ids(*tokenizer, arguments.has("--ignore-end")), number, number};
+    decode::Prompt prompt{decode::prompt_ids(*tokenizer, bounds, asked.prompt), sampling, asked.most_tokens, ends, number, number};
     if (asked.seed) prompt.sampling.seed = *asked.seed;
     longest = std::max(longest, static_cast<std::int64_t>(prompt.ids.size()) + asked.most_tokens);
     texts.push_back({asked, prompt.ids.size(), decode::TextStream(*tokenizer, prompt.ids, asked.stops)});
@@ -243,7 +249,7 @@ const Command kDecode{
     "decodes, unless ici_... or compile_topology ask for a mesh: keys and values that are kept lie there as the rules say.\n"
     "Several prompts go on together: when one ends, the next takes its place. decode_sampling_... choose how tokens are drawn;\n"
     "without them the likeliest is taken. A text depends on its prompt, its number and the seed alone. Prompt and text have\n"
-    "max_target_length tokens at most. Without a prompt, the key `prompt` is one.",
+    "max_target_length tokens at most. Without a prompt, the key `prompt` is one. Words behind -- are prompts, whatever they hold.",
     kDecodeOptions,
     kDecodeExamples,
     run_decode};

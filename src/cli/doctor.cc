@@ -251,6 +251,7 @@ int run_doctor(const Arguments& arguments) {
   if (!arguments.words().empty() || !arguments.request().empty())
     refuse("doctor takes no model and no keys", "the command line", "moesh doctor [--calibrate]");
   if (arguments.has("--calibrate")) return calibrate(arguments);
+  if (arguments.has("--threads")) refuse("--threads without --calibrate", "the command line", "moesh doctor --calibrate --threads N");
   if (arguments.has("--to")) refuse("--to without --calibrate", "the command line", "moesh doctor --calibrate --to FILE");
   const std::vector<Check> checks = all_checks();
   if (arguments.has("--json")) {

@@ -162,6 +162,19 @@ class Verdicts {
   bool all_pass_ = true;
 };
 
+// Refuses what none of the recorded paths takes.
+void check_effects(const Arguments& arguments) {
+  const std::vector<std::string>& paths = arguments.words();
+  const auto all_are = [&](auto is_such) { return std::all_of(paths.begin(), paths.end(), is_such); };
+  if (all_are(is_recorded_tokenizer) && !arguments.request().empty()) {
+    refuse(fmt::format("{} has no effect on a recorded tokenizer", arguments.request().front()), "the command line", "leave it out");
+  }
+  const bool has_steps = !all_are([](const std::string& path) { return is_recorded_tokenizer(path) || config::is_hugging_face(path); });
+  if (arguments.has("--first") && !has_steps) {
+    refuse("--first has no effect on recorded tokenizers and Hugging Face folders, which have no steps", "the command line", "leave it out");
+  }
+}
+
 int run_verify(const Arguments& arguments) {
   backend::Workers workers(threads_of(arguments));
   Verdicts verdicts;
@@ -176,6 +189,7 @@ int run_verify(const Arguments& arguments) {
   if (arguments.words().empty()) {
     refuse("no run is named", "the command line", "moesh verify PATH... [key=value ...]");
   }
+  check_effects(arguments);
   for (const std::string& path : arguments.words()) {
     if (is_recorded_tokenizer(path)) {
       verdicts.add(std::filesystem::path(path).filename(), path, verify_tokenizer(path));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include <fmt/core.h>
 
@@ -154,6 +155,27 @@ bool is_hugging_face(const std::string& path) {
   const bool is_named_so = std::filesystem::path(file).filename() == "config.json";
   const Json config = is_named_so ? parse_json(text, file) : Json::parse(text, nullptr, false);
   return config.is_object() && (config.contains("model_type") || config.contains("architectures"));
+}
+
+std::vector<std::int32_t> hugging_face_ends(const std::string& path) {
+  constexpr const char* kEnds = "eos_token_id";
+  const std::string of_generation = hugging_face_folder(path) + "/generation_config.json";
+  std::error_code ignored;
+  for (const std::string& file : {of_generation, hugging_face_config(path)}) {
+    if (!std::filesystem::is_regular_file(file, ignored)) continue;
+    Json config = parse_json(read_file(file, "the settings of a model", kMostConfig, kFix), file);
+    if (config.is_object() && !config.contains(kEnds) && config.contains(kText)) config = Json(config[kText]);
+    const Json ends = config.is_object() ? config.value(kEnds, Json()) : Json();
+    if (ends.is_null()) continue;
+    std::vector<std::int32_t> ids;
+    for (const Json& end : ends.is_array() ? ends : Json::array({ends})) {
+      if (!end.is_number_unsigned() || end > std::numeric_limits<std::int32_t>::max())
+        refuse(fmt::format("{} is {}, a token or a list of tokens was expected", kEnds, shorten(ends.dump(), 60)), file, "\"eos_token_id\": 2");
+      ids.push_back(end.get<std::int32_t>());
+    }
+    return ids;
+  }
+  return {};
 }
 
 std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path) {

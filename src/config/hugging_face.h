@@ -1,6 +1,7 @@
 // Reads the config.json of a Hugging Face folder: the model's shape as settings, as a preset would give them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ struct HuggingFacePart {
   std::string architecture, model_type;  // "Gemma3ForCausalLM", "gemma3_text"
 };
 std::optional<HuggingFacePart> hugging_face_part(const std::string& path);  // nothing if the whole model is a text model
+
+// The tokens that end a text of the model, as generation_config.json says, or else config.json.
+std::vector<std::int32_t> hugging_face_ends(const std::string& path);
 
 // The settings that follow from config.json. Refuses architectures and options that moesh does not have, by their names.
 std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path);

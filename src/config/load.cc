@@ -339,12 +339,16 @@ void note_replaced_by_preset(const Settings& settings, const Assignments& preset
                   shorten(name, 80), some_of(std::move(keys))));
 }
 
-// The absolute path is used so that a folder's name is not taken for that of a model that MaxText knows, and means the same from another
-// folder.
-void name_by_whole_path(Settings& settings) {
-  const std::string& name = settings.text("model_name");
-  if (name == "default" || is_yaml_path(name) || !is_hugging_face(name)) return;
-  settings.set("model_name", std::filesystem::absolute(name).lexically_normal().string(), settings.origin("model_name"));
+// Absolute paths mean the same from another folder, where a checkpoint's settings may be read, and a folder's name is not taken for that of
+// a model that MaxText knows.
+void name_by_whole_paths(Settings& settings) {
+  const auto name_by_whole_path = [&](const char* key, bool is_path) {
+    if (is_path) settings.set(key, std::filesystem::absolute(settings.text(key)).lexically_normal().string(), settings.origin(key));
+  };
+  const std::string &model = settings.text("model_name"), &rules = settings.text("custom_mesh_and_rule");
+  name_by_whole_path("model_name", model != "default" && (is_yaml_path(model) ? is_file(model) : is_hugging_face(model)));
+  name_by_whole_path("custom_mesh_and_rule", is_yaml_path(rules) && is_file(rules));
+  name_by_whole_path("tokenizer_path", !settings.text("tokenizer_path").empty() && is_file(settings.text("tokenizer_path")));
 }
 
 void check_environment(const Assignments& environment, const Assignments& overrides) {
@@ -477,7 +481,7 @@ Loaded load(const std::vector<std::string>& arguments) {
   assign_all(settings, preset);
   assign_all(settings, environment);
   assign_all(settings, line.overrides);
-  name_by_whole_path(settings);
+  name_by_whole_paths(settings);
 
   apply_rule_set(settings, loaded.notices);
   arrange_for_pipeline(settings);

@@ -196,6 +196,7 @@ constexpr std::string_view kOfOtherThanYarn[] = {"rope_min_timescale"};
 constexpr std::string_view kOfTied[] = {"normalize_embedding_logits", "round_tied_embedding", "final_logits_soft_cap"};
 constexpr std::string_view kOfUntied[] = {"untied_logits_soft_cap"};
 
+constexpr std::string_view kOfClips[] = {"qk_clip_threshold"};
 constexpr std::string_view kOfSpikes[] = {"skip_step_interval", "skip_step_scaling_factor"};
 constexpr std::string_view kOfWsd[] = {"wsd_decay_steps_fraction", "wsd_decay_style"};
 constexpr std::string_view kOfPasses[] = {"reduce_gradients"};
@@ -331,6 +332,7 @@ constexpr Need kNeeds[] = {
     {"another opt_type than sgd", [](S s) { return !is_optimizer(s, "sgd"); }, kOfMoments},
     {"opt_type=adamw or adam_pax", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "adam_pax"); }, kOfAdam},
     {"opt_type=adamw or muon", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "muon"); }, kOfChosenMoments},
+    {"use_qk_clip=true", [](S s) { return s.boolean("use_qk_clip"); }, kOfClips},
     {"skip_step_on_spikes=true", [](S s) { return s.boolean("skip_step_on_spikes"); }, kOfSpikes},
     {"non_finite_policy=stop", [](S s) { return s.text("non_finite_policy") == "stop"; }, kOfStopping},
 

@@ -47,6 +47,7 @@ struct Topic {
   std::span<const Key> keys;
   Scope scope = Scope::plans;
   bool is_of_models = false;  // its keys say which model it is, whatever it is run on, so they go with its weights
+  bool is_of_texts = false;   // its keys also say how a trained model goes on with texts
 };
 std::span<const Topic> topics();
 

@@ -52,7 +52,7 @@ constexpr Key kTokenizer[] = {
      "false if the documents of dataset_type=jsonl are lists of token ids already"},
     {"tokenize_eval_data", boolean, "true", "", used, "false if the documents of eval_dataset_path are lists of token ids already"},
     {"add_bos", boolean, "true", "", used, "puts the tokenizer's begin token before each document: line of jsonl, file of text"},
-    {"add_eos", boolean, "true", "", used, "puts its end token behind each document; without a tokenizer a zero, of jsonl"},
+    {"add_eos", boolean, "true", "", used, "puts its end token behind each document; a zero behind a line of bytes"},
     {"use_chat_template", boolean, "false", "", refused, "lays the text out as a chat by a template"},
     {"chat_template_path", text, "", "", accepted, kHelpChatTemplate},
     {"chat_template", text, "", "", accepted, kHelpChatTemplate},
@@ -102,7 +102,7 @@ constexpr Key kLoaders[] = {
 
 constexpr Topic kDataTopics[] = {
     {"Data", kData, Scope::runs},
-    {"Tokenizer", kTokenizer, Scope::runs},
+    {.title = "Tokenizer", .keys = kTokenizer, .scope = Scope::runs, .is_of_texts = true},
     {"Loaders of other engines", kLoaders, Scope::runs},
 };
 

@@ -81,7 +81,7 @@ constexpr Key kServing[] = {
 };
 
 constexpr Topic kDecodeTopics[] = {
-    {"Decoding", kDecode, Scope::runs},
+    {.title = "Decoding", .keys = kDecode, .scope = Scope::runs, .is_of_texts = true},
     {"Servers of other engines", kServing, Scope::runs},
 };
 

@@ -79,7 +79,7 @@ constexpr Key kFormats[] = {
 constexpr Topic kModelTopics[] = {
     {.title = "Model shape", .keys = kModel, .is_of_models = true},
     {.title = "Multi-token prediction", .keys = kMultiTokenPrediction, .is_of_models = true},
-    {"Number formats", kFormats},
+    {.title = "Number formats", .keys = kFormats, .is_of_texts = true},
 };
 
 }  // namespace

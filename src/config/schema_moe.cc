@@ -91,7 +91,7 @@ constexpr Key kDispatch[] = {
 constexpr Topic kMoeTopics[] = {
     {.title = "Experts", .keys = kMoe, .is_of_models = true},
     {.title = "Routing", .keys = kRouting, .is_of_models = true},
-    {"Reaching the experts", kDispatch},
+    {.title = "Reaching the experts", .keys = kDispatch, .is_of_texts = true},
 };
 
 }  // namespace

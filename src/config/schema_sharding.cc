@@ -63,7 +63,7 @@ constexpr Key kPipeline[] = {
 };
 
 constexpr Topic kShardingTopics[] = {
-    {"Sharding rules", kSharding},
+    {.title = "Sharding rules", .keys = kSharding, .is_of_texts = true},
     {"Pipeline stages", kPipeline},
 };
 

@@ -243,14 +243,41 @@ Value read_value(const Key& key, std::string_view text, const std::string& where
   return read_value(key, node);
 }
 
+namespace {
+
+// A word of a list as YAML reads it back.
+std::string list_word(const std::string& word) {
+  constexpr std::string_view kPlainBegin = "_./(^\\", kPlain = "_./(^\\-+=)$<";
+  const auto is_plain = [](char c, std::string_view marks) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || marks.find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && is_plain(word.front(), kPlainBegin) && std::all_of(word.begin(), word.end(), [&](char c) { return is_plain(c, kPlain); }))
+    return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "''" : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string list_of(const std::vector<std::string>& words) {
+  std::vector<std::string> written;
+  for (const std::string& word : words) written.push_back(list_word(word));
+  return "[" + join(written, ", ") + "]";
+}
+
+bool is_in_quotes(std::string_view text) {
+  return text.size() >= 2 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
+}
+
+}  // namespace
+
 std::string to_string(const Value& value) {
   struct Writer {
     std::string operator()(Null) const { return "null"; }
     std::string operator()(bool b) const { return b ? "true" : "false"; }
     std::string operator()(std::int64_t i) const { return std::to_string(i); }
     std::string operator()(double d) const { return fmt::format("{}", d); }
-    std::string operator()(const std::string& s) const { return s.empty() ? "''" : s; }
-    std::string operator()(const std::vector<std::string>& words) const { return "[" + join(words, ", ") + "]"; }
+    std::string operator()(const std::string& s) const { return s.empty() || is_in_quotes(s) ? "'" + s + "'" : s; }
+    std::string operator()(const std::vector<std::string>& words) const { return list_of(words); }
     std::string operator()(const std::vector<std::int64_t>& values) const {
       std::vector<std::string> words;
       for (const std::int64_t v : values) words.push_back(std::to_string(v));
@@ -258,7 +285,7 @@ std::string to_string(const Value& value) {
     }
     std::string operator()(const std::vector<AxisRule>& rules) const {
       std::vector<std::string> words;
-      for (const AxisRule& rule : rules) words.push_back("[" + rule.label + ", [" + join(rule.axes, ", ") + "]]");
+      for (const AxisRule& rule : rules) words.push_back("[" + list_word(rule.label) + ", " + list_of(rule.axes) + "]");
       return "[" + join(words, ", ") + "]";
     }
   };

@@ -63,7 +63,6 @@ class JsonLines : public FileReader {
   JsonLines(DataFiles files, LineFormat format, const config::Settings& settings)
       : FileReader(std::move(files)),
         format_(std::move(format)),
-        adds_end_(settings.boolean("add_eos")),
         vocab_size_(settings.integer("vocab_size")) {}
 
   std::string describe() const override {
@@ -71,7 +70,7 @@ class JsonLines : public FileReader {
     return "the texts of " + path() + (more == 0 ? "" : " and " + counted(static_cast<std::int64_t>(more), "more file"));
   }
   std::string identity() const override {
-    return fmt::format("jsonl {} {} {} {}", format_.field, adds_end_, is_text() ? format_.tokens->identity() : "ids", files().identity());
+    return fmt::format("jsonl {} {} {}", format_.field, is_text() ? format_.tokens->identity() : "ids", files().identity());
   }
   std::int64_t left_out() const override { return bad_.count(); }
 
@@ -148,7 +147,6 @@ class JsonLines : public FileReader {
     ++documents.seen;
     if (!format_.split.takes(hash)) return;
     if (is_text()) tokens = format_.tokens->of(content.get_ref<const std::string&>());
-    else if (adds_end_) tokens.push_back(0);
     if (is_text()) check(tokens, file, at);
     documents.add(tokens);
   }
@@ -183,7 +181,6 @@ class JsonLines : public FileReader {
   }
 
   LineFormat format_;
-  bool adds_end_;
   std::int64_t vocab_size_;
   mutable BadLines bad_;
 };

@@ -17,8 +17,12 @@ using namespace std::string_view_literals;
 struct Form {
   std::string_view begin;  // the first bytes of such a file
   std::string_view words;
-  std::string_view remedy;  // a command, before the file's path
+  std::string_view remedy;
+  bool is_command = true;   // before the file's path
 };
+
+constexpr std::string_view kByPandas =
+    "dataset_type=jsonl, of what pandas makes: read_parquet or read_feather, then to_json(NEW_FILE, orient=\"records\", lines=True)";
 
 constexpr Form kForms[] = {
     {"\x1f\x8b"sv, "compressed by gzip", "gunzip"},
@@ -26,6 +30,8 @@ constexpr Form kForms[] = {
     {"\xfd\x37zXZ"sv, "compressed by xz", "unxz"},
     {"BZh91AY&SY"sv, "compressed by bzip2", "bunzip2"},
     {"PK\x03\x04"sv, "a ZIP archive", "unzip"},
+    {"PAR1"sv, "in Parquet", kByPandas, false},
+    {"ARROW1"sv, "in Arrow", kByPandas, false},
     {"\xff\xfe"sv, "in UTF-16", "iconv -f UTF-16 -t UTF-8 -o NEW_FILE"},
     {"\xfe\xff"sv, "in UTF-16", "iconv -f UTF-16 -t UTF-8 -o NEW_FILE"},
 };
@@ -46,7 +52,7 @@ void check_form(const DataFiles& files) {
     if (form == nullptr) continue;
     if (files.files().size() == 1) {
       refuse(fmt::format("the file is {}, plain text was expected", form->words), file.path,
-             fmt::format("{} {}", form->remedy, shell_word(file.path)));
+             form->is_command ? fmt::format("{} {}", form->remedy, shell_word(file.path)) : std::string(form->remedy));
     }
     log_warning(fmt::format("{}: the file is {}, and its bytes are taken as they are", file.path, form->words));
     return;

@@ -20,10 +20,17 @@ std::vector<std::string> request_of(const std::string& model, const std::vector<
 // per_device_batch_size, which then decides.
 std::int64_t rows_for(const session::Session& session, std::int64_t wanted);
 
-// The tokens of a prompt, after the begin token if add_bos is set and the tokenizer has one.
-tokenizer::Ids prompt_ids(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings, std::string_view prompt);
+// How a model's texts begin and end.
+struct Bounds {
+  tokenizer::Ids begin;      // the tokens before a prompt
+  bool as_tokenizer = false;  // a prompt has the tokens that its tokenizer adds, but for those that would end it
+  tokenizer::Ids ends;       // tokens that end a text
+};
 
-// The tokens that end a text; none if `ignores_end`.
-tokenizer::Ids end_ids(const tokenizer::Tokenizer& tokenizer, bool ignores_end);
+// A Hugging Face folder's texts begin as its tokenizer says, unless the user has set add_bos; others with the begin token if add_bos is set
+// and the tokenizer has one. They end with the tokenizer's end token, and those that the folder names.
+Bounds bounds_of(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings);
+
+tokenizer::Ids prompt_ids(const tokenizer::Tokenizer& tokenizer, const Bounds& bounds, std::string_view prompt);
 
 }  // namespace moesh::decode

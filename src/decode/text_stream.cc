@@ -1,6 +1,7 @@
 #include "decode/text_stream.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -45,18 +46,18 @@ std::size_t overlap(std::string_view text, std::string_view stop) {
 
 }  // namespace
 
+std::vector<std::int32_t> with_text(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> tokens) {
+  std::vector<std::int32_t> kept;
+  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(kept), [&](std::int32_t token) { return tokenizer.has(token); });
+  return kept;
+}
+
 TextStream::TextStream(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> prompt, std::vector<std::string> stops)
-    : tokenizer_(tokenizer), stops_(std::move(stops)) {
+    : tokenizer_(tokenizer), stops_(std::move(stops)), ids_(with_text(tokenizer, prompt)) {
   std::erase(stops_, "");
-  for (const std::int32_t token : prompt) {
-    if (has_text(token)) ids_.push_back(token);
-  }
   shown_ = text_of(ids_);
   forget();
 }
-
-// A model's vocabulary may be larger than its tokenizer's.
-bool TextStream::has_text(std::int32_t token) const { return token < tokenizer_.size(); }
 
 std::string TextStream::text_of(std::span<const std::int32_t> ids) const { return tokenizer_.decode(ids, tokenizer::Special::left_out); }
 
@@ -69,7 +70,7 @@ std::size_t TextStream::certain_length(std::string_view all) const {
 }
 
 std::string TextStream::add(std::int32_t token) {
-  if (is_stopped_ || !has_text(token)) return "";
+  if (is_stopped_ || !tokenizer_.has(token)) return "";
   ids_.push_back(token);
   std::string all = text_of(ids_), more;
   // Some tokenizers make U+FFFD of all bytes in a row if one is bad. Text that was shown cannot be taken back, so the row is cut.

@@ -14,6 +14,9 @@
 
 namespace moesh::decode {
 
+// The tokens that the tokenizer has: a model's vocabulary may be larger, and then some of its tokens have no text.
+std::vector<std::int32_t> with_text(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> tokens);
+
 class TextStream {
  public:
   // The stream of the text that follows a prompt. A text in `stops` ends the stream and is not part of it.
@@ -29,7 +32,6 @@ class TextStream {
   static constexpr std::size_t kMostOpen = 3;  // tokens that a character cut short may have, as it lacks one of at most four bytes
   using Texts = std::array<std::string, kMostOpen + 1>;
 
-  bool has_text(std::int32_t token) const;
   std::string text_of(std::span<const std::int32_t> ids) const;
   std::size_t certain_length(std::string_view all) const;
   Texts texts_from(std::size_t begin) const;

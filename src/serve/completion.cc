@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/json_reader.h"
-#include "decode/source.h"
+#include "decode/text_stream.h"
 #include "serve/api_error.h"
 
 namespace moesh::serve {
@@ -36,8 +36,7 @@ class Members {
   std::optional<std::int64_t> integer(const char* key, std::int64_t least, std::int64_t most) {
     const Json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    const bool is_large = value->is_number_unsigned() && value->get<std::uint64_t>() > static_cast<std::uint64_t>(most);
-    if (!value->is_number_integer() || is_large || value->get<std::int64_t>() < least || value->get<std::int64_t>() > most) {
+    if (!value->is_number_integer() || *value < least || *value > most) {
       reject_value(key, *value, fmt::format("an integer from {} to {}", least, most));
     }
     return value->get<std::int64_t>();
@@ -96,29 +95,24 @@ bool is_id(const Json& json) { return json.is_number_integer(); }
 
 std::int32_t id_of(const Json& json, const Served& served) {
   const std::int64_t most = std::min(served.vocabulary, served.tokenizer.size());
-  const bool is_large = json.is_number_unsigned() && json.get<std::uint64_t>() >= static_cast<std::uint64_t>(most);
-  if (is_large || json.get<std::int64_t>() < 0) {
-    reject(fmt::format("token {} lies outside the vocabulary of {}", json.dump(), most), "prompt");
-  }
+  if (json < 0 || json >= most) reject(fmt::format("token {} lies outside the vocabulary of {}", json.dump(), most), "prompt");
   return static_cast<std::int32_t>(json.get<std::int64_t>());
 }
 
 AskedPrompt prompt_of_text(const Json& json, const Served& served) {
   AskedPrompt prompt{json.get<std::string>(), {}, 0};
-  prompt.ids = decode::prompt_ids(served.tokenizer, served.settings, prompt.text);
+  prompt.ids = decode::prompt_ids(served.tokenizer, served.bounds, prompt.text);
   for (const std::int32_t id : prompt.ids) {
     if (id >= served.vocabulary) reject(fmt::format("token {} lies outside the vocabulary of {}", id, served.vocabulary), "prompt");
   }
   return prompt;
 }
 
-// Decodes the ids even if the text is not echoed, since the tokenizer refuses ids that it does not have.
 AskedPrompt prompt_of_ids(const Json& json, const Served& served, bool echoes) {
   AskedPrompt prompt;
   for (const Json& id : json) prompt.ids.push_back(id_of(id, served));
-  if (static_cast<std::int64_t>(prompt.ids.size()) >= served.slots) return prompt;
-  std::string text = served.tokenizer.decode(prompt.ids, tokenizer::Special::left_out);
-  if (echoes) prompt.text = std::move(text);
+  if (static_cast<std::int64_t>(prompt.ids.size()) >= served.slots || !echoes) return prompt;
+  prompt.text = served.tokenizer.decode(decode::with_text(served.tokenizer, prompt.ids), tokenizer::Special::left_out);
   return prompt;
 }
 
@@ -127,7 +121,7 @@ std::vector<AskedPrompt> prompts_of(const Json& json, const Served& served, bool
   const auto is_text = [](const Json& one) { return one.is_string(); };
   const auto is_ids = [](const Json& one) { return one.is_array() && !one.empty() && std::all_of(one.begin(), one.end(), is_id); };
   if (json.is_string()) return {prompt_of_text(json, served)};
-  if (json.empty()) reject("a prompt without any token", "prompt");
+  if (json.is_array() && json.empty()) reject("a prompt without any token", "prompt");
   if (is_ids(json)) return {prompt_of_ids(json, served, echoes)};
   const bool is_list = json.is_array() && (std::all_of(json.begin(), json.end(), is_text) || std::all_of(json.begin(), json.end(), is_ids));
   if (!is_list) Members::reject_value("prompt", json, "a text, a list of texts, a list of token ids or a list of such lists");

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "config/settings.h"
 #include "decode/sampling.h"
+#include "decode/source.h"
 #include "tokenizer/tokenizer.h"
 
 namespace moesh::serve {
@@ -17,7 +17,7 @@ namespace moesh::serve {
 struct Served {
   std::string name;  // name of the model
   const tokenizer::Tokenizer& tokenizer;
-  const config::Settings& settings;
+  decode::Bounds bounds;
   decode::Sampling sampling;
   std::optional<std::int64_t> seed;  // if there is none, each request has its own random seed
   std::int64_t slots = 0;            // most tokens of a prompt together with its text

@@ -58,11 +58,11 @@ const char* reason_of(int status) {
   }
 }
 
-std::vector<decode::Prompt> prompts_of(const Completion& asked, const tokenizer::Tokenizer& tokenizer) {
+std::vector<decode::Prompt> prompts_of(const Completion& asked, const tokenizer::Ids& ends) {
   std::vector<decode::Prompt> prompts;
   for (const AskedPrompt& one : asked.prompts) {
     for (std::int64_t i = 0; i < asked.texts_each; ++i) {
-      prompts.push_back({one.ids, asked.sampling, one.most_tokens, decode::end_ids(tokenizer, asked.ignores_end), 0, i});
+      prompts.push_back({one.ids, asked.sampling, one.most_tokens, asked.ignores_end ? tokenizer::Ids{} : ends, 0, i});
     }
   }
   return prompts;
@@ -145,7 +145,7 @@ HttpAnswer Service::metrics() const {
 Completion Service::read(const HttpRequest& request) {
   if (request.came == HttpRequest::Body::too_long) reject("the body is longer than --max-body", "", 413);
   if (request.came == HttpRequest::Body::cut_short) reject("the body did not come whole, or not in time", "", 408);
-  if (lower(request.content_type.substr(0, request.content_type.find(';'))) != "application/json") {
+  if (lower(trim(request.content_type.substr(0, request.content_type.find(';')))) != "application/json") {
     reject(fmt::format("the body is '{}': Content-Type: application/json was expected", shorten(request.content_type, 80)), "", 415);
   }
   const Held held(readers_);
@@ -155,7 +155,7 @@ Completion Service::read(const HttpRequest& request) {
 HttpAnswer Service::complete(const HttpRequest& request) {
   Completion asked = read(request);
   const auto texts = std::make_shared<Texts>(asked, served_.tokenizer);
-  switch (loop_.take(texts, prompts_of(asked, served_.tokenizer))) {
+  switch (loop_.take(texts, prompts_of(asked, served_.bounds.ends))) {
     case Loop::Taken::yes: return asked.streams ? stream(request, texts, asked) : whole(request, texts, asked);
     case Loop::Taken::is_full: reject("too many texts wait: ask again", "", kNotNow, "overloaded");
     case Loop::Taken::is_ending: reject("the server ends", "", kNotNow);

@@ -31,6 +31,7 @@ class ByteTokenizer : public Tokenizer {
     return text;
   }
   std::int64_t size() const override { return kBytes; }
+  bool has(std::int32_t id) const override { return id >= 0 && id < kBytes; }
   std::string token(std::int32_t id) const override { return fmt::format("<0x{:02X}>", static_cast<unsigned char>(checked(id))); }
   std::optional<std::int32_t> id(std::string_view token) const override {
     for (std::int32_t byte = 0; byte < kBytes; ++byte) {

@@ -58,6 +58,7 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::int64_t size() const override { return model_.GetPieceSize(); }
+  bool has(std::int32_t id) const override { return id >= 0 && id < size(); }
 
   std::string token(std::int32_t id) const override {
     check_id(id);
@@ -84,7 +85,7 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   void check_id(std::int32_t id) const {
-    if (id >= 0 && id < size()) return;
+    if (has(id)) return;
     refuse(fmt::format("{} is the id of no token, those that there are lie below {}", id, size()), path_,
            "ids that this tokenizer has made");
   }

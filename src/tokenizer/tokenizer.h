@@ -37,6 +37,7 @@ class Tokenizer {
   virtual std::string decode(std::span<const std::int32_t> ids, Special special) const = 0;
 
   virtual std::int64_t size() const = 0;                 // one more than the largest id
+  virtual bool has(std::int32_t id) const = 0;           // a vocabulary may have gaps
   virtual std::string token(std::int32_t id) const = 0;  // as the file writes it
   virtual std::optional<std::int32_t> id(std::string_view token) const = 0;
   virtual std::string describe() const = 0;  // "byte pairs of FILE"

@@ -135,6 +135,7 @@ class JsonTokenizer : public Tokenizer {
   }
 
   std::int64_t size() const override { return std::max(vocabulary().end(), added_.end()); }
+  bool has(std::int32_t id) const override { return vocabulary().has(id) || added_.find(id) != nullptr; }
 
   std::string token(std::int32_t id) const override {
     check_id(id);
@@ -159,7 +160,7 @@ class JsonTokenizer : public Tokenizer {
   }
 
   void check_id(std::int32_t id) const {
-    if (vocabulary().has(id) || added_.find(id) != nullptr) return;
+    if (has(id)) return;
     refuse(fmt::format("{} is the id of no token, those that there are lie below {}", id, size()), path_,
            "ids that this tokenizer has made");
   }

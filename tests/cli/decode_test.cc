@@ -1,5 +1,7 @@
 // `moesh decode`: continues texts with the model of a Hugging Face folder or of a run, and refuses wrong requests.
 #include <algorithm>
+#include <filesystem>
+#include <numeric>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +13,9 @@
 namespace moesh::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string llama() { return (test::source_folder() / "tests/golden/hf/llama").string(); }
@@ -83,6 +87,110 @@ TEST(DecodeCommand, TakesPromptsFromAFile) {
   EXPECT_EQ(stopped["finish_reason"], "stop");
 }
 
+TEST(DecodeCommand, TakesWordsBehindDashesAsPrompts) {
+  const auto texts = texts_of({"--max-tokens", "2", "--json", "ab", "--", "x=1", "--stop"});
+  ASSERT_EQ(texts.size(), 3u);
+  EXPECT_EQ(texts[1]["prompt"], "x=1");
+  EXPECT_EQ(texts[2]["prompt"], "--stop");
+  EXPECT_THAT(decode({"x=1"}).err, HasSubstr("unknown key"));
+}
+
+// A copy of the recorded llama with a tokenizer of one token for each byte, <0x00> to <0xFF>.
+class LlamaWithTokenizer {
+ public:
+  explicit LlamaWithTokenizer(int tokens = 256) {
+    std::filesystem::copy_file(llama() + "/model.safetensors", path() + "/model.safetensors");
+    config_ = nlohmann::json::parse(test::read_text(llama() + "/config.json"));
+    config_.erase("eos_token_id");
+    folder_.write("config.json", config_.dump());
+    nlohmann::json vocabulary = nlohmann::json::object();
+    for (int byte = 0; byte < tokens; ++byte) vocabulary[fmt::format("<0x{:02X}>", byte)] = byte;
+    tokenizer_["model"] = {{"type", "BPE"}, {"byte_fallback", true}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}};
+    tokenizer_["decoder"] = {{"type", "ByteFallback"}};
+    folder_.write("tokenizer.json", tokenizer_.dump());
+  }
+
+  std::string path() const { return folder_.path(); }
+  void write(const std::string& name, const nlohmann::json& json) { folder_.write(name, json.dump()); }
+  // Says in config.json, or in generation_config.json, which tokens end a text.
+  void end_with(const nlohmann::json& ends, bool of_generation) {
+    nlohmann::json config = of_generation ? nlohmann::json::object() : config_;
+    config["eos_token_id"] = ends;
+    write(of_generation ? "generation_config.json" : "config.json", config);
+  }
+  // Puts <0x01> before each text.
+  void begin_texts() {
+    const nlohmann::json special = {{"SpecialToken", {{"id", "<0x01>"}, {"type_id", 0}}}}, text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+    tokenizer_["post_processor"] = {{"type", "TemplateProcessing"},
+                                    {"single", {special, text}},
+                                    {"pair", {special, text}},
+                                    {"special_tokens", {{"<0x01>", {{"id", "<0x01>"}, {"ids", {1}}, {"tokens", {"<0x01>"}}}}}}};
+    write("tokenizer.json", tokenizer_);
+  }
+
+  nlohmann::json text(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words{"decode", path(), "abc", "--max-tokens", "6", "--json", "dtype=float32"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome made = outcome_of(words);
+    EXPECT_EQ(made.code, 0) << made.err;
+    EXPECT_THAT(made.err, Not(HasSubstr("without effect")));
+    return made.code == 0 ? nlohmann::json::parse(made.out) : nlohmann::json();
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+  nlohmann::json config_, tokenizer_ = {{"version", "1.0"}};
+};
+
+// The first token of the text, found by halves of all tokens as ends.
+int first_token(LlamaWithTokenizer& model) {
+  int begin = 0, end = 256;
+  while (end - begin > 1) {
+    const int middle = (begin + end) / 2;
+    std::vector<int> half(static_cast<std::size_t>(middle - begin));
+    std::iota(half.begin(), half.end(), begin);
+    model.end_with(half, true);
+    (model.text()["tokens"] == 1 ? end : begin) = middle;
+  }
+  return begin;
+}
+
+TEST(DecodeCommand, EndsATextWhereTheModelDoes) {
+  LlamaWithTokenizer model;
+  EXPECT_EQ(model.text()["finish_reason"], "length");
+  const int first = first_token(model);
+  for (const bool of_generation : {false, true}) {
+    LlamaWithTokenizer other;
+    for (const nlohmann::json& ends : {nlohmann::json(first), nlohmann::json({first == 0 ? 1 : 0, first})}) {
+      other.end_with(ends, of_generation);
+      EXPECT_EQ(other.text()["tokens"], 1);
+      EXPECT_EQ(other.text()["finish_reason"], "stop");
+      EXPECT_EQ(other.text({"--ignore-end"})["tokens"], 6);
+    }
+    other.end_with("x", of_generation);
+    EXPECT_THAT(outcome_of({"decode", other.path(), "abc"}).err, HasSubstr("eos_token_id is \"x\", a token or a list of tokens was expected"));
+  }
+  LlamaWithTokenizer named;
+  named.write("tokenizer_config.json", {{"eos_token", fmt::format("<0x{:02X}>", first)}});
+  EXPECT_EQ(named.text()["finish_reason"], "stop");
+}
+
+TEST(DecodeCommand, BeginsATextAsItsTokenizerDoes) {
+  LlamaWithTokenizer model;
+  model.write("tokenizer_config.json", {{"bos_token", "<0x01>"}});
+  EXPECT_EQ(model.text()["prompt_tokens"], 3) << "the tokenizer puts nothing before a text";
+  EXPECT_EQ(model.text({"add_bos=true"})["prompt_tokens"], 4);
+  model.begin_texts();
+  EXPECT_EQ(model.text()["prompt_tokens"], 4);
+  EXPECT_EQ(model.text({"add_bos=false"})["prompt_tokens"], 3);
+}
+
+// Tokens of the model that the tokenizer lacks have no text.
+TEST(DecodeCommand, GoesOnThroughTokensWithoutText) {
+  const LlamaWithTokenizer model(128);
+  EXPECT_EQ(model.text()["tokens"], 6);
+}
+
 TEST(DecodeCommand, SaysWhatIsWrong) {
   const test::TemporaryFolder folder;
   EXPECT_THAT(outcome("decode").err, HasSubstr("which model?"));
@@ -94,7 +202,8 @@ TEST(DecodeCommand, SaysWhatIsWrong) {
   EXPECT_THAT(decode({"abc", large, "tokenizer_type=tiktoken"}).err, HasSubstr("tokenizer_type=tiktoken is not read"));
   const auto refusal = [&](const std::string& lines) { return decode({"--file", folder.write("p.jsonl", lines)}).err; };
   EXPECT_THAT(refusal("{\"text\": 1}\n"), HasSubstr("p.jsonl:1: 'prompt' is missing"));
-  EXPECT_THAT(refusal("\n{\"prompt\": \"a\", \"max_tokens\": 0}\n"), HasSubstr("p.jsonl:2: 'max_tokens' is 0, 1 or more was expected"));
+  EXPECT_THAT(refusal("\n{\"prompt\": \"a\", \"max_tokens\": 0}\n"), HasSubstr("p.jsonl:2: 'max_tokens' is 0, 1 to 1000000000 was expected"));
+  EXPECT_THAT(refusal("{\"prompt\": \"a\", \"max_tokens\": 9223372036854775807}\n"), HasSubstr("'max_tokens' is 9223372036854775807, 1 to"));
   EXPECT_THAT(refusal("{\"prompt\": \"a\", \"stop\": 5}\n"), HasSubstr("'stop' is neither a text nor a list of texts"));
   EXPECT_THAT(refusal("{\"prompt\": \"a\", \"max_token\": 3}\n"), HasSubstr("p.jsonl:1: 'max_token' says nothing about a prompt"));
   EXPECT_THAT(refusal("\n"), HasSubstr("no line is a prompt"));
@@ -115,6 +224,47 @@ TEST(DecodeCommandSlow, GoesOnWithTheParametersOfARun) {
   EXPECT_THAT(made.err, HasSubstr("the parameters of step 1 from " + folder.path() + "/r/checkpoints/1"));
   const Outcome on_two = outcome_of({"decode", folder.path() + "/r", "abc", "--max-tokens", "5", "compile_topology=cpu-2", "scan_layers=false"});
   EXPECT_EQ(on_two.out, made.out) << on_two.err;
+}
+
+// What only training needs of a run's settings is left behind; what is not plain is read as it was written.
+TEST(DecodeCommandSlow, GoesOnWithRunsOfAnySettings) {
+  const test::TemporaryFolder folder;
+  const std::string model = folder.write("small.yml", "base_num_decoder_layers: 1\n");
+  const std::string kept = test::kTinyMixtral + "vocab_size=256 enable_checkpointing=true steps=1 max_target_length=16 base_output_directory=" +
+                           folder.path() + " run_name=";
+  const auto decoded = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> words = test::words_of("train " + kept + name);
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome trained = outcome_of(words);
+    EXPECT_EQ(trained.code, 0) << trained.err;
+    const Outcome made = outcome_of({"decode", folder.path() + "/" + name, "abc", "--max-tokens", "3", "--json"});
+    EXPECT_EQ(made.code, 0) << name << ": " << made.err;
+    EXPECT_THAT(made.err, AllOf(HasSubstr("1 row of 6 tokens"), Not(HasSubstr("gives way")))) << name;
+  };
+  decoded("words", {"adamw_mask=['[a-z]+/scale','sca{1,3}le,x','it''s']"});
+  decoded("rows", {"per_device_batch_size=16"});
+  decoded("shared", {"per_device_batch_size=0.5", "compile_topology=cpu-2", "ici_context_parallelism=2", "max_target_length=8"});
+  decoded("passes", {"gradient_accumulation_steps=2"});
+  decoded("rules", {"custom_mesh_and_rule=ep-tp", "logical_axis_rules=[[vocab,[fsdp]]]", "num_experts=4", "base_num_kv_heads=2",
+                    "compile_topology=cpu-2", "ici_expert_parallelism=2"});
+  ASSERT_EQ(outcome_of(test::words_of("compile " + kept + "planned --save-plan " + folder.path() + "/p.plan")).code, 0);
+  decoded("planned", {"plan=" + folder.path() + "/p.plan"});
+}
+
+TEST(DecodeCommandSlow, FindsFilesThatARunNamedFromAnotherFolder) {
+  const test::TemporaryFolder folder;
+  folder.write("small.yml", "base_num_decoder_layers: 1\n");
+  folder.write("rules.yml", "logical_axis_rules: [[vocab, [fsdp]]]\n");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  std::string tiny = test::kTinyModel;
+  const Outcome trained = test::train_with(tiny + "model_name=small.yml custom_mesh_and_rule=rules.yml vocab_size=256 enable_checkpointing=true "
+                                                  "override_model_config=true steps=1 max_target_length=16 run_name=r base_output_directory=" +
+                                           folder.path());
+  std::filesystem::current_path(before);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome made = outcome_of({"decode", folder.path() + "/r", "abc", "--max-tokens", "3"});
+  EXPECT_EQ(made.code, 0) << made.err;
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ TEST(Doctor, RefusesWhatItDoesNotTake) {
   };
   EXPECT_THAT(error("doctor model_name=llama2-7b"), HasSubstr("doctor takes no model and no keys"));
   EXPECT_THAT(error("doctor --to a.yml"), HasSubstr("--to without --calibrate"));
+  EXPECT_THAT(error("doctor --threads 1"), HasSubstr("--threads without --calibrate"));
   EXPECT_THAT(error("doctor --calibrate --to a.txt"), HasSubstr("'a.txt' is no name for a hardware file"));
 }
 

@@ -38,6 +38,13 @@ TEST(VerifyCommand, NeedsARun) {
             "moesh: error: the command line: no run is named\n  fix: moesh verify PATH... [key=value ...]\n");
 }
 
+TEST(VerifyCommand, RefusesWhatHasNoEffect) {
+  const std::string golden = (test::source_folder() / "tests/golden").string(), tokenizer = golden + "/tokenizers/wordlevel";
+  EXPECT_THAT(outcome("verify " + golden + "/hf/llama --first 3").err, HasSubstr("--first has no effect on recorded tokenizers and Hugging Face"));
+  EXPECT_THAT(outcome("verify " + tokenizer + " --first 3").err, HasSubstr("--first has no effect on recorded tokenizers and Hugging Face"));
+  EXPECT_THAT(outcome("verify " + tokenizer + " vocab_size=3").err, HasSubstr("vocab_size=3 has no effect on a recorded tokenizer"));
+}
+
 TEST(VerifyCommand, HoldsALayoutAgainstOneDevice) {
   const std::string layout = "verify --against-one-device base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 "
                              "base_num_query_heads=2 base_num_kv_heads=2 head_dim=8 vocab_size=256 max_target_length=16 "

@@ -104,6 +104,8 @@ const std::vector<Effect> kEffects{
     {"attn_logits_soft_cap=0.01", kLlama},
     {"context_parallel_load_balance=false", kContextAxis + "ici_context_parallelism=2 "},
     {"q_lora_rank=0", kDeepseek},
+    {"use_qk_clip=true", kDeepseek + "qk_clip_threshold=0.0001 "},
+    {"qk_clip_threshold=0.0001", kDeepseek + "use_qk_clip=true "},
     {"kv_lora_rank=16", kDeepseek},
     {"qk_nope_head_dim=16", kDeepseek},
     {"qk_rope_head_dim=16", kDeepseek},

@@ -210,6 +210,19 @@ TEST(Value, IsPrintedAsItWouldBeWritten) {
   EXPECT_EQ(to_string(Value(0.5)), "0.5");
   EXPECT_EQ(to_string(Value(std::string())), "''");
   EXPECT_EQ(to_string(Value(std::vector<std::int64_t>{1, 2})), "[1, 2]");
+  EXPECT_EQ(to_string(Value(std::vector<std::string>{"embed", "gate/kernel", "a,b"})), "[embed, gate/kernel, 'a,b']");
+}
+
+TEST(Value, IsReadBackAsItWasPrinted) {
+  const std::vector<std::string> words{"a", "a,b", "[x]+/y", "{1,2}", "it's", "''", "# c", "a: b", "", " ", "-", "~", "null", "true", "12", "*x",
+                                       "&y", "!z", "%a", "@b", "`c`", "|", ">", "?", "\"q\"", "x #y", "^a.*b$", "(?:x|y)", "\\.w", "\xC3\xA9"};
+  for (const std::string& word : words) {
+    for (const Value& value : {Value(std::vector<std::string>{word}), Value(std::vector<std::string>{word, "x", word})})
+      EXPECT_EQ(read("adamw_mask", to_string(value)), value) << to_string(value);
+    EXPECT_EQ(read("run_name", to_string(Value(word))), Value(word)) << word;
+  }
+  const Value rules(std::vector<AxisRule>{test::rule("embed", {"fsdp", "a b"}), test::rule("x,y", {})});
+  EXPECT_EQ(read("logical_axis_rules", to_string(rules)), rules) << to_string(rules);
 }
 
 }  // namespace

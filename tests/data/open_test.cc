@@ -18,6 +18,7 @@ namespace {
 
 using test::bytes_of;
 using test::message_of;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -95,6 +96,10 @@ TEST(Data, FilesThatAreCompressedOrInAnotherEncodingAreNoText) {
       EXPECT_THAT(message_of([&] { file(type, path); }), HasSubstr(path + ": the file is " + words + ", plain text was expected\n  fix: ")) << type;
   }
   EXPECT_THAT(message_of([&] { file("text", folder.write("a", "\x1f\x8b")); }), HasSubstr("fix: gunzip " + folder.path() + "/a"));
+  for (const char* const begin : {"PAR1", "ARROW1"}) {
+    EXPECT_THAT(message_of([&] { file("text", folder.write("a", begin)); }),
+                AllOf(HasSubstr(", plain text was expected"), HasSubstr("fix: dataset_type=jsonl, of what pandas makes: read_parquet or")));
+  }
   folder.write("b", "text");
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(message_of([&] { file("text", folder.path()); }), "no error");
@@ -189,7 +194,7 @@ TEST(Data, JsonLinesAreReadAsTheirKeysSay) {
   EXPECT_THAT(row_of(*opened(request + path + " train_data_columns=[body] add_eos=false"), 0, 3),
               ElementsAre('a', 'b', 'a'));
   const std::string ids = request + path + " tokenize_train_data=false train_data_columns=";
-  EXPECT_THAT(row_of(*opened(ids + "[ids] add_eos=false"), 0, 2), ElementsAre(7, 300));
+  EXPECT_THAT(row_of(*opened(ids + "[ids]"), 0, 2), ElementsAre(7, 300)) << "token ids are taken as they are";
   EXPECT_THAT(message_of([&] { opened(ids + "[body]"); }), HasSubstr("no line is found that holds a list of token ids as \"body\""));
 }
 

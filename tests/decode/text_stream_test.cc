@@ -71,6 +71,7 @@ class Counted final : public tokenizer::Tokenizer {
     return of_.decode(ids, special);
   }
   std::int64_t size() const override { return of_.size(); }
+  bool has(std::int32_t id) const override { return of_.has(id); }
   std::string token(std::int32_t id) const override { return of_.token(id); }
   std::optional<std::int32_t> id(std::string_view token) const override { return of_.id(token); }
   std::string describe() const override { return of_.describe(); }

@@ -33,7 +33,7 @@ class CompletionRequests : public ::testing::Test {
 
   const config::Settings settings_ = config::load({"vocab_size=200"}).settings;
   const std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = tokenizer::bytes();
-  Served served_{"small", *tokenizer_, settings_, {.temperature = 1, .seed = 9}, {}, 32, 200, 20, 8};
+  Served served_{"small", *tokenizer_, decode::bounds_of(*tokenizer_, settings_), {.temperature = 1, .seed = 9}, {}, 32, 200, 20, 8};
 };
 
 TEST_F(CompletionRequests, SayLittle) {
@@ -110,7 +110,7 @@ TEST_F(CompletionRequests, WithOtherPromptsAreRefused) {
   for (const char* none : {"\"\"", "[]", "[\"\"]", "[\"a\", \"\"]"}) {
     EXPECT_THAT(refusal(fmt::format("{{\"prompt\": {}}}", none)), HasSubstr("a prompt without any token")) << none;
   }
-  for (const char* other : {"5", "true", "[\"a\", 5]", "[1.5]", "[[1], []]", "[[[1]]]", "{\"a\": 1}"}) {
+  for (const char* other : {"5", "true", "[\"a\", 5]", "[1.5]", "[[1], []]", "[[[1]]]", "{\"a\": 1}", "{}"}) {
     EXPECT_THAT(refusal(fmt::format("{{\"prompt\": {}}}", other)), HasSubstr("a text, a list of texts, a list of token ids or a list of such lists was expected"))
         << other;
   }
@@ -126,7 +126,7 @@ TEST_F(CompletionRequests, WithOtherPromptsAreRefused) {
 // The ids of a tokenizer may have gaps.
 TEST_F(CompletionRequests, WithTokensThatMakeNoTextAreRefused) {
   const auto wordlevel = tokenizer::open((test::source_folder() / "tests/golden/tokenizers/wordlevel").string());
-  const Served served{"small", *wordlevel, settings_, {}, {}, 32, 1'000'000, 20, 8};
+  const Served served{"small", *wordlevel, decode::bounds_of(*wordlevel, settings_), {}, {}, 32, 1'000'000, 20, 8};
   try {
     parse_completion(fmt::format("{{\"prompt\": [{}]}}", wordlevel->size()), served);
     FAIL();

@@ -55,7 +55,7 @@ class Serving {
         generator_(model_, session_.target, kSlots, workers_) {
     hear_notices(false);
     if (wanted.has_weights) decode::read_weights(generator_.decoder(), generator_.graph(), model_, llama(), workers_);
-    const Served served{"llama", *tokenizer_, session_.loaded.settings, {.temperature = 1}, {}, kSlots, 256, kSlots, wanted.rows + wanted.waiting};
+    const Served served{"llama", *tokenizer_, decode::bounds_of(*tokenizer_, session_.loaded.settings), {.temperature = 1}, {}, kSlots, 256, kSlots, wanted.rows + wanted.waiting};
     service_.emplace(generator_, served, ServiceOptions{wanted.rows, wanted.waiting, true});
     server_ = listen("127.0.0.1", 0, wanted.limits, *service_);
   }
@@ -239,6 +239,7 @@ TEST(Serve, SaysWhatItDoesNotDo) {
   refused("GET /" + std::string(9000, 'a') + " HTTP/1.1\r\n\r\n", 414, "the path is too long");
   refused("GET /" + std::string(90'000, 'a') + " HTTP/1.1\r\n\r\n", 414, "the path is too long");
   refused("GET /health HTTP/1.1\r\nX: " + std::string(9000, 'a') + "\r\n\r\n", 400, "or its headers are too long");
+  EXPECT_EQ(answer_to(serving.port(), post_of("{\"prompt\": \"a\"}", "/v1/completions", "Application/JSON ; charset=utf-8")).status, 200);
   refused(post_of("{\"prompt\": \"a\"}", "/v1/completions", "text/plain"), 415, "the body is 'text/plain': Content-Type: application/json was expected");
   refused(post_of("--x\r\n\r\n--x--", "/v1/completions", "multipart/form-data; boundary=x"), 415, "application/json was expected");
   refused("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n\r\n", 400, "not readable as JSON");
