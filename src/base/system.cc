@@ -31,6 +31,21 @@ std::string local_time(const char* format) {
 
 std::string local_time() { return local_time("%Y-%m-%dT%H:%M:%S%z"); }
 
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 void make_folder(const std::string& path, std::string_view fix) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

@@ -1,4 +1,4 @@
-// The operating system: the text of its errors, its name, its clock, its folders.
+// The operating system: the text of its errors, its name, its clock, its files and folders.
 #pragma once
 
 #include <functional>
@@ -16,6 +16,11 @@ std::string host_name();
 // The local time in a format of strftime.
 std::string local_time(const char* format);
 std::string local_time();  // as in ISO 8601
+
+// What a path leads to, through links. What cannot be looked at is not there.
+bool is_there(const std::string& path);
+bool is_file(const std::string& path);  // a regular one
+bool is_folder(const std::string& path);
 
 // Makes a folder and all folders above it; one that exists is left as it is.
 void make_folder(const std::string& path, std::string_view fix);

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "config/hugging_face_families.h"
@@ -160,9 +161,8 @@ bool is_hugging_face(const std::string& path) {
 std::vector<std::int32_t> hugging_face_ends(const std::string& path) {
   constexpr const char* kEnds = "eos_token_id";
   const std::string of_generation = hugging_face_folder(path) + "/generation_config.json";
-  std::error_code ignored;
   for (const std::string& file : {of_generation, hugging_face_config(path)}) {
-    if (!std::filesystem::is_regular_file(file, ignored)) continue;
+    if (!is_file(file)) continue;
     Json config = parse_json(read_file(file, "the settings of a model", kMostConfig, kFix), file);
     if (config.is_object() && !config.contains(kEnds) && config.contains(kText)) config = Json(config[kText]);
     const Json ends = config.is_object() ? config.value(kEnds, Json()) : Json();

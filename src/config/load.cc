@@ -9,12 +9,12 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "config/builtin.h"
 #include "config/hugging_face.h"
@@ -66,11 +66,6 @@ const YamlNode& parse_builtin(const std::string& path) {
   return parsed.emplace(path, parse_yaml(file->text, "configs/" + path)).first->second;
 }
 
-bool is_file(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0;
-}
-
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
@@ -79,7 +74,7 @@ std::string folder_of(const std::string& path) {
 // configs/NAME.yml stands for the built-in file of that name if there is no such file on disk.
 constexpr std::string_view kFolder = "configs/";
 bool stands_for_builtin(const std::string& path) {
-  return !is_file(path) && path.starts_with(kFolder) && path != "configs/base.yml" &&
+  return !is_there(path) && path.starts_with(kFolder) && path != "configs/base.yml" &&
          find_builtin(path.substr(kFolder.size())) != nullptr;
 }
 
@@ -123,7 +118,7 @@ class InheritingReader {
   void read_base(const YamlNode& base, const std::string& path, int depth, Assignments& into) {
     const std::string name = yaml_text(base, kBaseKey);
     const std::string beside = name.starts_with('/') ? name : folder_of(path) + name;
-    if (is_file(beside)) return read(beside, depth + 1, into);
+    if (is_there(beside)) return read(beside, depth + 1, into);
     if (!has_file_name(name, "base.yml"))
       refuse(fmt::format("base_config '{}' is not there", shorten(name, 80)), base.where, "name a file beside this one");
     notices_.push_back(builtin_base_instead(beside));
@@ -178,7 +173,7 @@ Assignments read_environment() {
 }
 
 Assignments read_file(const std::string& path, std::vector<std::string>& notices) {
-  if (is_file(path) || stands_for_builtin(path)) return InheritingReader(Source::file, notices).read(path);
+  if (is_there(path) || stands_for_builtin(path)) return InheritingReader(Source::file, notices).read(path);
   if (!has_file_name(path, "configs/base.yml") && path != "base.yml")
     refuse("no such file", path, "name a YAML file, or leave it out to use the built-in defaults");
   notices.push_back(builtin_base_instead(path));
@@ -346,9 +341,9 @@ void name_by_whole_paths(Settings& settings) {
     if (is_path) settings.set(key, std::filesystem::absolute(settings.text(key)).lexically_normal().string(), settings.origin(key));
   };
   const std::string &model = settings.text("model_name"), &rules = settings.text("custom_mesh_and_rule");
-  name_by_whole_path("model_name", model != "default" && (is_yaml_path(model) ? is_file(model) : is_hugging_face(model)));
-  name_by_whole_path("custom_mesh_and_rule", is_yaml_path(rules) && is_file(rules));
-  name_by_whole_path("tokenizer_path", !settings.text("tokenizer_path").empty() && is_file(settings.text("tokenizer_path")));
+  name_by_whole_path("model_name", model != "default" && (is_yaml_path(model) ? is_there(model) : is_hugging_face(model)));
+  name_by_whole_path("custom_mesh_and_rule", is_yaml_path(rules) && is_there(rules));
+  name_by_whole_path("tokenizer_path", !settings.text("tokenizer_path").empty() && is_there(settings.text("tokenizer_path")));
 }
 
 void check_environment(const Assignments& environment, const Assignments& overrides) {
@@ -362,7 +357,7 @@ void check_environment(const Assignments& environment, const Assignments& overri
 Assignments read_rule_set(const std::string& name, const std::string& where, std::vector<std::string>& notices) {
   const std::string path = "rules/" + name + ".yml";
   if (find_builtin(path) != nullptr) return assignments_of(parse_builtin(path), Source::rule_set);
-  if (name.find('/') != std::string::npos || is_yaml_path(name) || is_file(name))
+  if (name.find('/') != std::string::npos || is_yaml_path(name) || is_there(name))
     return last_of_each(InheritingReader(Source::rule_set, notices).read(name));
   const std::vector<std::string> names = builtin_names("rules");
   const std::vector<std::string> close = nearest(name, names, 1);

@@ -224,10 +224,6 @@ void feed(const Placed& port, const Placed& value, const std::string& name) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 Taken taken(const plan::Plan& plan, const std::function<std::int64_t(const plan::Buffer&)>& stored) {
   Taken bytes{0, plan::pack(plan, stored).bytes};
   for (const plan::Buffer& buffer : plan.buffers) bytes.state += buffer.lasts == plan::Lasts::from_run_to_run ? stored(buffer) : 0;

@@ -42,18 +42,10 @@ std::optional<std::int64_t> step_of(std::string_view name, std::string_view endi
   return step && *step >= 0 ? step : std::nullopt;
 }
 
-bool is_folder(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
-
 // Orbax keeps the reference's checkpoints.
 bool is_of_orbax(const std::string& path) {
   constexpr std::string_view kNames[] = {"/_CHECKPOINT_METADATA", "/_METADATA", "/items/_METADATA"};
-  return std::any_of(std::begin(kNames), std::end(kNames), [&](std::string_view name) {
-    std::error_code ignored;
-    return std::filesystem::exists(path + std::string(name), ignored);
-  });
+  return std::any_of(std::begin(kNames), std::end(kNames), [&](std::string_view name) { return is_there(path + std::string(name)); });
 }
 
 void check_writable(const std::string& folder) {

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json_reader.h"
 #include "base/rounding.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "store/hugging_face_names.h"
@@ -29,11 +30,6 @@ constexpr std::string_view kScale = "_scale_inv", kBlocks = "_blocks", kScales =
 constexpr std::int64_t kScaledBlock = 128;  // rows and columns per scale of 8-bit numbers
 constexpr std::int64_t kBlock = 32;         // numbers per scale of 4-bit numbers
 constexpr std::int64_t kBlockBytes = kBlock / 2;
-
-bool is_there(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
-}
 
 template <typename T>
 Numbers made_numbers(const Shape& shape, DType dtype) {
@@ -82,9 +78,9 @@ std::string words_of(const LeftOut& left_out) {
 
 HuggingFaceWeights::HuggingFaceWeights(std::string folder, HuggingFaceKind kind) : folder_(std::move(folder)) {
   const std::string index = folder_ + "/model.safetensors.index.json", single = folder_ + "/model.safetensors";
-  if (is_there(index)) {
+  if (is_file(index)) {
     open_sharded(index);
-  } else if (is_there(single)) {
+  } else if (is_file(single)) {
     open_single(single);
   } else {
     refuse("no weights are there", folder_,

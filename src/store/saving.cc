@@ -55,11 +55,6 @@ std::string failure_in(const std::string& path) {
   return told.empty() ? "it failed, and has no room to say why" : told;
 }
 
-bool lies_there(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0;
-}
-
 }  // namespace
 
 Saving::Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share, std::string made)
@@ -108,12 +103,12 @@ std::string Saving::clean_up(const std::string& error) {
     return "";
   }
   for (int other = 1; other < share_.count && !have_others_ended_; ++other) {
-    while (!lies_there(report_path(part_, other)) && !lies_there(failure_path(part_, other)) && !is_late() && lies_there(part_))
+    while (!is_there(report_path(part_, other)) && !is_there(failure_path(part_, other)) && !is_late() && is_there(part_))
       std::this_thread::sleep_for(kPause);
   }
   std::error_code left;
   std::filesystem::remove_all(part_, left);
-  return lies_there(part_) ? fmt::format("\n  {} stays until the run is started again: {}", part_, left.message()) : "";
+  return is_there(part_) ? fmt::format("\n  {} stays until the run is started again: {}", part_, left.message()) : "";
 }
 
 void Saving::run() {
@@ -188,11 +183,11 @@ void Saving::write_tensor(Held& held, int file, std::int64_t& offset) {
 void Saving::give_name() const {
   const std::string old = folder_ + ".old";
   sync_folder(part_);
-  const bool is_there = lies_there(folder_);
-  if (is_there) rename_path(folder_, old);
+  const bool replaces = is_there(folder_);
+  if (replaces) rename_path(folder_, old);
   rename_path(part_, folder_);
   sync_folder(std::filesystem::absolute(folder_).parent_path());
-  if (is_there) remove_folder(old);
+  if (replaces) remove_folder(old);
 }
 
 // Whether the first process has waited for the others for as long as the timeout allows.
@@ -205,8 +200,8 @@ bool Saving::is_late() {
 void Saving::join_others() {
   for (int other = 1; other < share_.count; ++other) {
     const std::string path = report_path(part_, other), failed = failure_path(part_, other);
-    while (!std::filesystem::exists(path)) {
-      if (std::filesystem::exists(failed)) fail(fmt::format("process {}: {}", other, failure_in(failed)));
+    while (!is_there(path)) {
+      if (is_there(failed)) fail(fmt::format("process {}: {}", other, failure_in(failed)));
       if (is_late()) {
         fail(fmt::format("process {} has not written its part for {:.0f} s", other, share_.timeout), folder_,
              "look after that process and its disk: all of them need the same folder");

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_reader.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "tokenizer/fields.h"
@@ -21,11 +22,6 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 constexpr const char* kFix = "a folder with a tokenizer.json or tokenizer.model, or such a file";
 
 const char* name_of(Format format) { return format == Format::json ? "tokenizer.json" : "tokenizer.model"; }
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 fs::path in_folder(const fs::path& folder, std::optional<Format> format) {
   for (const Format one : {Format::json, Format::sentencepiece}) {
@@ -81,8 +77,7 @@ std::unique_ptr<Tokenizer> open_sentence_piece(const fs::path& file, const std::
 }  // namespace
 
 std::unique_ptr<Tokenizer> open(const std::string& path, std::optional<Format> format) {
-  std::error_code ignored;
-  const fs::path file = fs::is_directory(path, ignored) ? in_folder(path, format) : fs::path(path);
+  const fs::path file = is_folder(path) ? in_folder(path, format) : fs::path(path);
   if (file.extension() == ".tiktoken")
     refuse("files of tiktoken are not read", path,
            "convert it to a tokenizer.json, as most models that use it have one");
