@@ -109,7 +109,8 @@ Asked asked_in(const std::string& line, const Asked& otherwise, const std::strin
 }
 
 std::vector<Asked> all_asked(const Arguments& arguments, const Words& words, const config::Settings& settings) {
-  Asked otherwise{"", count_of(arguments, "--max-tokens", kMostNewTokens, "--max-tokens 100").value_or(128), {}, arguments.values("--stop")};
+  const auto most_tokens = count_of(arguments, "--max-tokens", kMostNewTokens, "--max-tokens 100");
+  Asked otherwise{"", most_tokens.value_or(128), {}, arguments.values("--stop")};
   std::vector<Asked> all;
   for (const std::string& prompt : words.prompts) {
     all.push_back(otherwise);

@@ -99,7 +99,8 @@ int run_serve(const Arguments& arguments) {
   const std::int64_t slots = settings.integer("max_target_length");
   const std::int64_t rows =
       count_of(arguments, "--batch", 1'000'000, "--batch 8").value_or(decode::rows_for(session, kUsualRows));
-  serve::Served served{name_of(arguments, path), *tokenizer, decode::bounds_of(*tokenizer, settings), decode::sampling_of(settings), {}, slots};
+  const decode::Bounds bounds = decode::bounds_of(*tokenizer, settings);
+  serve::Served served{name_of(arguments, path), *tokenizer, bounds, decode::sampling_of(settings), {}, slots};
   if (settings.is_by_user("decode_sampling_seed")) served.seed = settings.integer("decode_sampling_seed");
   served.vocabulary = session.shape.vocab_size;
   served.most_tokens = count_of(arguments, "--max-tokens", 1'000'000'000, "--max-tokens 100").value_or(slots);

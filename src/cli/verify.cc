@@ -171,7 +171,8 @@ void check_effects(const Arguments& arguments) {
   }
   const bool has_steps = !all_are([](const std::string& path) { return is_recorded_tokenizer(path) || config::is_hugging_face(path); });
   if (arguments.has("--first") && !has_steps) {
-    refuse("--first has no effect on recorded tokenizers and Hugging Face folders, which have no steps", "the command line", "leave it out");
+    refuse("--first has no effect on recorded tokenizers and Hugging Face folders, which have no steps", "the command line",
+           "leave it out");
   }
 }
 

@@ -34,8 +34,8 @@ enum class Block {
   envy
 };
 
-// The norm of queries and keys: of each head, or of all heads as one vector, before rotation; or (`after_rope`) of each head after rotation,
-// without a scale, in layers that rotate.
+// The norm of queries and keys: of each head, or of all heads as one vector, before rotation; or of each head after rotation
+// (`after_rope`), without a scale, in layers that rotate.
 enum class HeadNorm { none, each, all, after_rope };
 
 struct AttentionShape {

@@ -251,8 +251,8 @@ std::string list_word(const std::string& word) {
   const auto is_plain = [](char c, std::string_view marks) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || marks.find(c) != std::string_view::npos;
   };
-  if (!word.empty() && is_plain(word.front(), kPlainBegin) && std::all_of(word.begin(), word.end(), [&](char c) { return is_plain(c, kPlain); }))
-    return word;
+  const bool is_all_plain = std::all_of(word.begin(), word.end(), [&](char c) { return is_plain(c, kPlain); });
+  if (!is_null_word(word) && is_plain(word.front(), kPlainBegin) && is_all_plain) return word;
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? "''" : std::string(1, c);
   return quoted + "'";
@@ -264,8 +264,10 @@ std::string list_of(const std::vector<std::string>& words) {
   return "[" + join(written, ", ") + "]";
 }
 
-bool is_in_quotes(std::string_view text) {
-  return text.size() >= 2 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
+// Whether a text would be read back as another one: as nothing, or without its quotes.
+bool is_read_otherwise(const std::string& text) {
+  const bool is_in_quotes = text.size() >= 2 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
+  return text.empty() || text == "~" || text == "null" || is_in_quotes;
 }
 
 }  // namespace
@@ -276,7 +278,7 @@ std::string to_string(const Value& value) {
     std::string operator()(bool b) const { return b ? "true" : "false"; }
     std::string operator()(std::int64_t i) const { return std::to_string(i); }
     std::string operator()(double d) const { return fmt::format("{}", d); }
-    std::string operator()(const std::string& s) const { return s.empty() || is_in_quotes(s) ? "'" + s + "'" : s; }
+    std::string operator()(const std::string& s) const { return is_read_otherwise(s) ? "'" + s + "'" : s; }
     std::string operator()(const std::vector<std::string>& words) const { return list_of(words); }
     std::string operator()(const std::vector<std::int64_t>& values) const {
       std::vector<std::string> words;

@@ -88,10 +88,10 @@ TEST(DecodeCommand, TakesPromptsFromAFile) {
 }
 
 TEST(DecodeCommand, TakesWordsBehindDashesAsPrompts) {
-  const auto texts = texts_of({"--max-tokens", "2", "--json", "ab", "--", "x=1", "--stop"});
-  ASSERT_EQ(texts.size(), 3u);
-  EXPECT_EQ(texts[1]["prompt"], "x=1");
-  EXPECT_EQ(texts[2]["prompt"], "--stop");
+  const std::vector<std::string> texts = split(decode({"--max-tokens", "2", "--json", "ab", "--", "x=1", "--stop"}).out, '\n');
+  ASSERT_EQ(texts.size(), 4u) << "and nothing behind the last line";
+  EXPECT_EQ(nlohmann::json::parse(texts[1])["prompt"], "x=1");
+  EXPECT_EQ(nlohmann::json::parse(texts[2])["prompt"], "--stop");
   EXPECT_THAT(decode({"x=1"}).err, HasSubstr("unknown key"));
 }
 
