@@ -10,6 +10,7 @@
 #include "sharding/diff.h"
 #include "sharding/dump.h"
 #include "sharding/report.h"
+#include "train/offload.h"
 
 namespace moesh::cli {
 namespace {
@@ -97,7 +98,8 @@ int run_shardings(const Arguments& arguments) {
     return 0;
   }
   const int width = terminal_width();
-  const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width};
+  const bool has_moments_on_host = !stage && train::keeps_moments_on_host(session.loaded.settings, session.target.chip);
+  const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width, has_moments_on_host};
   fmt::print("{}\n\n{}{}", wrapped(session::heading(session), width, 2), sharding::report(session.layout, options),
              wrapped(fit_words(session), width, 2));
   return 0;
