@@ -1,7 +1,6 @@
 #include "sharding/report.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -13,9 +12,6 @@
 
 namespace moesh::sharding {
 namespace {
-
-constexpr std::array<std::string_view, 9> kOrder{"embedding", "attention", "dense MLP",      "router",         "experts",
-                                                 "shared experts", "norms",     "logits", "other"};
 
 struct Totals {
   std::int64_t elements = 0;
@@ -35,7 +31,7 @@ std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> by_component
     found[std::string(component_of(tensor.role))].push_back(&tensor);
   }
   std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> ordered;
-  for (const std::string_view name : kOrder) {
+  for (const std::string_view name : components()) {
     if (const auto group = found.find(std::string(name)); group != found.end()) ordered.emplace_back(*group);
   }
   return ordered;
