@@ -23,9 +23,7 @@ std::string kind_words(const Instruction& instruction, const partition::Collecti
 
 std::string axes_words(sharding::AxisList axes, const mesh::Mesh& mesh) {
   std::sort(axes.begin(), axes.end());
-  std::vector<std::string> names;
-  for (const sharding::AxisIndex axis : axes) names.push_back(mesh.axis(axis).name);
-  return join(names, "+");
+  return join(sharding::names_of(axes, mesh), "+");
 }
 
 struct Lists {
