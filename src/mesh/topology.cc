@@ -231,7 +231,7 @@ Topology find_topology(std::string_view name, std::int64_t slices, const std::st
   const Asked asked = take_apart(name);
   Chip chip = load_asked(name, asked, where);
   Slice slice = find_slice(asked, chip, where);
-  if (chip.is_shared_machine()) chip.usable_memory_bytes = std::max<std::int64_t>(1, chip.usable_memory_bytes / slice.devices);
+  if (chip.is_shared_machine()) chip.usable_memory_bytes = std::max<std::int64_t>(1, chip.usable_memory_bytes / (slice.devices * slices));
   return {std::string(name), std::move(chip), std::move(slice.grid), std::move(slice.wrap), slice.devices, slices};
 }
 
