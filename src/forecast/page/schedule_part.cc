@@ -23,12 +23,10 @@ constexpr double kLeastDrawn = 0.25;  // in pixels
 // The name of a link by its index in the chip's list: "ici".
 std::string link_name(const Course& course, std::size_t link) { return course.shown.target.chip.links[link].kind; }
 
-// The links that collectives use, over all plans.
-std::set<std::size_t> links_of(const Shown& shown) {
+// The links that a plan's collectives use.
+std::set<std::size_t> links_of(const Course& course) {
   std::set<std::size_t> links;
-  for (const Course& course : shown.courses) {
-    for (const Timing& timing : course.timings) links.insert(timing.links.begin(), timing.links.end());
-  }
+  for (const Timing& timing : course.timings) links.insert(timing.links.begin(), timing.links.end());
   return links;
 }
 
@@ -88,7 +86,7 @@ std::string overview(const Shown& shown, std::size_t plan) {
   std::vector<Layer> layers = layers_of(kernels, "k");
   layers.push_back(waits_of(kernels, bins, course.schedule.seconds));
   made += label(kScheduleLeft - 8, bottom - kLane / 2 + 4, "compute", "", "end") + stacked(layers, kScheduleLeft, column, bottom);
-  for (const std::size_t link : links_of(shown)) {
+  for (const std::size_t link : links_of(course)) {
     bottom += kLane + kGap;
     const Shares busy = shares_of(course, bins, kAxesColours, [&](InstructionId id) -> std::optional<std::size_t> {
       if (!keeps_busy(course.timing(id), link)) return std::nullopt;
@@ -210,7 +208,7 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
     made += named(clipped(run, x, top), fmt::format("k{} edge", *kernel_shade(course, run.instruction)),
                   kernel_words(course, run), {short_name(course.instruction(run.instruction).path)});
   }
-  for (const std::size_t link : links_of(shown)) {
+  for (const std::size_t link : links_of(course)) {
     top += kLane + kGap;
     made += rect({kScheduleLeft, top, own.to - kScheduleLeft, kLane}, "idle") +
             label(kScheduleLeft - 8, top + kLane / 2 + 4, link_name(course, link), "", "end");
