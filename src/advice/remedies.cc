@@ -418,7 +418,7 @@ Offer offer_of(const Keys& keys, const Planned& planned) {
           forecast.fits_narrowly()};
 }
 
-std::string speed_words(const Offer& offer) { return with_commas(static_cast<std::int64_t>(offer.tokens_per_second_per_device)); }
+std::string speed_words(const Offer& offer) { return forecast::rate_words(offer.tokens_per_second_per_device); }
 
 std::string change_words(const Offer& offer) {
   std::vector<std::string> remarks;
@@ -443,7 +443,7 @@ std::string to_text(const Remedies& remedies, int width) {
   if (!remedies.offers.empty()) {
     Table table({{"what makes it fit", false, Room::wrap}, {"a device", true}, {"a step", true}, {"tokens/s a device", true}});
     for (const Offer& offer : remedies.offers)
-      table.add({change_words(offer), human_bytes(offer.peak), forecast::seconds_words(offer.seconds), speed_words(offer)});
+      table.add({change_words(offer), human_bytes(offer.peak), human_seconds(offer.seconds), speed_words(offer)});
     text += table.text(width);
   }
   if (!remedies.fits_here) text += wrapped(nearest_words(remedies) + "\n", width, 2);

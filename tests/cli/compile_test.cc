@@ -107,6 +107,14 @@ TEST(Compile, SetsTwoPlansSideBySide) {
   EXPECT_THAT(slower.out, HasSubstr("collectives that differ")) << "as many bytes, which take longer";
 }
 
+TEST(Compile, SaysWhichOfTwoPlansFitsNarrowly) {
+  const Outcome made = outcome(
+      "compile model_name=llama2-7b compile_topology=v5e-8 per_device_batch_size=1 gradient_accumulation_steps=2 max_target_length=1024 "
+      "--diff per_device_batch_size=2 gradient_accumulation_steps=1");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, ::testing::ContainsRegex("\nit fits +narrowly +yes"));
+}
+
 // The time that a step waits for values in the host's memory has a line of its own, so that the parts add up to the total.
 TEST(Compile, SetsWaitsForTheHostSideBySide) {
   const Outcome made = outcome(

@@ -354,12 +354,25 @@ TEST(Lint, PrintsWhatWhereCostAndFix) {
 TEST(Lint, PrintsWhatFixesLeadTo) {
   Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
   f.fixes = {{{"a=1", "b=2"}, 1 << 30, 2 << 30, 1.5, 1.25}, {{"c=3"}, 3L << 30, 2L << 30, 0.5, 0}};
-  EXPECT_THAT(to_text({f}), HasSubstr("  fix:   a=1 b=2   (1.00 GiB a device, 1.5 s a step, 1.25 x the speed)\n"
+  EXPECT_THAT(to_text({f}), HasSubstr("  fix:   a=1 b=2   (1.00 GiB a device, 1.50 s a step, 1.25 x the speed)\n"
                                       "  or:    c=3   (3.00 GiB a device, 500 ms a step; does not fit 2.00 GiB)\n"));
   const auto json = nlohmann::json::parse(to_json(std::vector{f}))["findings"][0];
   EXPECT_EQ(json["fix"], "a=1 b=2");
   EXPECT_EQ(json["fixes"][0]["peak_bytes_per_device"], 1 << 30);
   EXPECT_EQ(json["fixes"][1]["fits"], false);
+}
+
+TEST(Lint, PrintsWhatAFixChangesBesides) {
+  Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
+  Fix larger{{"a=1"}, 1 << 30, 2 << 30, 31.4, 1.25};
+  larger.devices = 1024;
+  larger.tokens = 2.5;
+  Fix rounded{{"b=2"}, 1 << 30, 2 << 30, 0.5, 1};
+  rounded.is_narrow = rounded.rounds = true;
+  f.fixes = {larger, rounded};
+  EXPECT_THAT(to_text({f}),
+              HasSubstr("  fix:   a=1   (1.00 GiB a device, 31.4 s a step, 1.25 x the speed of a device, 1,024 devices, 2.5 x the tokens a step)\n"
+                        "  or:    b=2   (1.00 GiB a device, 500 ms a step, 1.00 x the speed; fits narrowly; the losses differ)\n"));
 }
 
 // A shell would interpret brackets and blanks, so they are quoted.

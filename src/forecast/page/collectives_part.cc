@@ -77,8 +77,8 @@ std::string table_of(const Shown& shown) {
                                       : page::number_cell(words(value(*sent)), value(*sent)));
     };
     add([](const Sent& sent) { return sent.what.total_wire_bytes(); }, [](double bytes) { return human_bytes(bytes); });
-    add([](const Sent& sent) { return sent.seconds; }, seconds_words);
-    add([](const Sent& sent) { return sent.exposed; }, seconds_words);
+    add([](const Sent& sent) { return sent.seconds; }, human_seconds);
+    add([](const Sent& sent) { return sent.exposed; }, human_seconds);
     table.rows.push_back(std::move(row));
   }
   return to_html(table, true);
@@ -90,8 +90,8 @@ std::vector<page::Cell> total_row(const std::string& kind, const std::string& ax
   std::vector<page::Cell> row{{kind}, {axes}};
   for (const SentTotal& one : totals) row.push_back({with_commas(one.runs)});
   for (const SentTotal& one : totals) row.push_back({human_bytes(one.wire_bytes)});
-  for (const SentTotal& one : totals) row.push_back({seconds_words(one.seconds)});
-  for (const SentTotal& one : totals) row.push_back({seconds_words(one.exposed)});
+  for (const SentTotal& one : totals) row.push_back({human_seconds(one.seconds)});
+  for (const SentTotal& one : totals) row.push_back({human_seconds(one.exposed)});
   return row;
 }
 

@@ -67,7 +67,7 @@ std::string stretches(const std::vector<Stretch>& all, const page::Scale& x, dou
     const double begin = x.at(one.begin), width = x.at(one.end) - begin;
     const std::string words = fitting(one.name, width);
     made += rect({begin, y, std::max(0.5, width - 1), 15}, classes,
-                 fmt::format("{}: {}", one.name, seconds_words(one.end - one.begin)));
+                 fmt::format("{}: {}", one.name, human_seconds(one.end - one.begin)));
     if (!words.empty()) made += label(begin + 4, y + 11.5, words);
   }
   return made;
@@ -124,7 +124,7 @@ std::string kernel_words(const Course& course, const Run& run) {
   const plan::Instruction& instruction = course.instruction(run.instruction);
   const bool is_copy = instruction.kind == plan::Instruction::Kind::copy;
   return fmt::format("{} ({}), {}", instruction.path, is_copy ? "copy" : graph::name_of(instruction.op),
-                     seconds_words(run.finish - run.start));
+                     human_seconds(run.finish - run.start));
 }
 
 std::string sent_words(const Sent& sent) {
@@ -159,7 +159,7 @@ std::string waits(const Course& course, const std::vector<Run>& runs, const page
     const Box box = clipped({-1, idle_from, std::min(run.start, x.most), -1}, x, top);
     if (box.width >= kLeastDrawn && run.start > idle_from)
       made += named(box, "wait",
-                    fmt::format("waits {}{}", seconds_words(run.start - idle_from),
+                    fmt::format("waits {}{}", human_seconds(run.start - idle_from),
                                 sent == nullptr ? "" : " for " + sent_words(*sent)),
                     sent == nullptr ? std::vector<std::string>{}
                                     : std::vector<std::string>{"waits for " + sent->name, sent->name},
@@ -168,7 +168,7 @@ std::string waits(const Course& course, const std::vector<Run>& runs, const page
   }
   const Box box = clipped({-1, idle_from, x.most, -1}, x, top);
   return idle_from < x.most && box.width >= kLeastDrawn
-             ? made + named(box, "wait", fmt::format("waits {}", seconds_words(x.most - idle_from)), {})
+             ? made + named(box, "wait", fmt::format("waits {}", human_seconds(x.most - idle_from)), {})
              : made;
 }
 
@@ -216,7 +216,7 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
       const Sent* sent = course.sent_by(run.instruction);
       if (sent == nullptr || !keeps_busy(course.timing(run.instruction), link)) continue;
       made += named(clipped(run, x, top), axes_class(shown, sent->axes) + " edge",
-                    fmt::format("{}, {} a run of {}", sent_words(*sent), seconds_words(run.finish - run.start),
+                    fmt::format("{}, {} a run of {}", sent_words(*sent), human_seconds(run.finish - run.start),
                                 human_bytes(sent->what.operand_bytes)),
                     {fmt::format("{} {}", sent->name, short_name(sent->cause)), sent->name});
     }
@@ -241,12 +241,12 @@ std::string longest_waits(const Course& course, const LayerWindow& window) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < std::min(kMostNamed, waits.size()); ++i)
     words.push_back(fmt::format("{} ({} for {}, {})", waits[i].second->name, waits[i].second->kind,
-                                short_name(waits[i].second->cause), seconds_words(waits[i].first)));
+                                short_name(waits[i].second->cause), human_seconds(waits[i].first)));
   return words.empty() ? "" : "; kernels wait longest for " + join(words, ", ");
 }
 
 std::string window_words(const Course& course, const LayerWindow& window) {
-  const std::string seconds = seconds_words(window.end - window.begin);
+  const std::string seconds = human_seconds(window.end - window.begin);
   if (window.loop < 0) return fmt::format("{}, in the middle", seconds);
   return fmt::format("{}, {} \u00d7 {}{}", seconds, window.count, course.instruction(window.loop).path,
                      longest_waits(course, window));
