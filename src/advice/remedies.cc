@@ -172,14 +172,11 @@ class Search {
     try_shared_rows();
   }
 
-  // Tries narrower types of moments and weights, by themselves and with what saves the most.
+  // Tries narrower types of moments and weights, by themselves and, unless that is enough, with what saves the most.
   void try_types() {
     for (const Keys& types : {Keys{"mu_dtype=bfloat16"}, Keys{"weight_dtype=bfloat16"}}) {
       const std::optional<Offer> made = attempt(Kind::types, types);
-      if (made && made->fits_well()) return;
-      if (together_.empty()) continue;
-      const std::optional<Offer> both = attempt(Kind::types, joined(together_, types));
-      if (both && both->fits_well()) return;
+      if (!together_.empty() && !(made && made->fits_well())) attempt(Kind::types, joined(together_, types));
     }
   }
 
@@ -211,7 +208,7 @@ class Search {
   }
 
   void try_larger_slices() {
-    const std::string& name = session_.target.name;
+    const std::string name(mesh::meant_by(session_.target.name));
     const std::size_t number = name.find_last_not_of("0123456789") + 1;
     const std::optional<std::int64_t> size = parse_integer(name.substr(number));
     for (std::int64_t times = 2; size && times <= kMostTimesLarger; times *= 2) {

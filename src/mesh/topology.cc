@@ -155,9 +155,7 @@ std::optional<Asked> asked_file(std::string_view name) {
 }
 
 Asked take_apart(std::string_view name) {
-  for (const auto& [alias, meant] : kAliases) {
-    if (name == alias) name = meant;
-  }
+  name = meant_by(name);
   if (auto file = asked_file(name)) return *file;
   const std::size_t dash = name.rfind('-');
   const std::string kind(name.substr(0, dash));
@@ -223,6 +221,11 @@ Slice find_slice(const Asked& asked, const Chip& chip, const std::string& where)
 }
 
 }  // namespace
+
+std::string_view meant_by(std::string_view name) {
+  const auto found = std::find_if(kAliases.begin(), kAliases.end(), [&](const auto& alias) { return alias.first == name; });
+  return found == kAliases.end() ? name : found->second;
+}
 
 Topology find_topology(std::string_view name, std::int64_t slices, const std::string& where) {
   if (slices < 1 || slices > kMostSlices) {

@@ -147,7 +147,7 @@ TEST(Compile, TellsWhatWouldMakeItFit) {
   EXPECT_FALSE(json_of(large + " --json")["fits"].get<bool>());
   // The suggestions hold: the larger topology does make the step fit.
   EXPECT_THAT(made.out, HasSubstr("\nnum_moe_token_chunks=2 (fits narrowly) "));
-  EXPECT_THAT(made.out, HasSubstr("mu_dtype=bfloat16 (the losses differ) "));
+  EXPECT_THAT(made.out, HasSubstr("weight_dtype=bfloat16 (the losses differ) "));
   EXPECT_THAT(made.out, HasSubstr("\ncompile_topology=v5p-32 ici_fsdp_parallelism=4 "));
   EXPECT_TRUE(json_of(large + " --json compile_topology=v5p-32 ici_fsdp_parallelism=4")["fits"].get<bool>());
 }
