@@ -73,6 +73,8 @@ Decoding decoding_of(const sharding::Layout& layout, std::int64_t rows, std::int
 
 std::string step_words(const Forecast& f) { return !f.decoding ? "a step" : f.decoding->is_prompt() ? "a prompt" : "a token"; }
 
+std::string_view option_words(const Forecast& f) { return !f.decoding ? "" : f.decoding->is_prompt() ? "--prefill " : "--decode "; }
+
 std::string rate_words(double tokens_per_second) {
   return tokens_per_second < 100 ? fmt::format("{:.1f}", tokens_per_second) : with_commas(std::llround(tokens_per_second));
 }

@@ -200,11 +200,8 @@ std::string report(const Forecast& f, const std::optional<Routing>& routing, con
           held_table(f, plan, options) + "\n";
   if (!f.collectives.empty()) {
     text += sent_table(f, options);
-    text += wrapped(fmt::format("A device sends {} in a step; `moesh why {}{} ...` tells why.\n\n", human_bytes(bytes_sent(f)),
-                                f.collectives.front().name,
-                                !f.decoding               ? ""
-                                : f.decoding->is_prompt() ? " --prefill"
-                                                          : " --decode"),
+    text += wrapped(fmt::format("A device sends {} in a step; `moesh why {} {}...` tells why.\n\n", human_bytes(bytes_sent(f)),
+                                f.collectives.front().name, option_words(f)),
                     width, 2);
   }
   return text + kernel_table(f, width);

@@ -240,6 +240,7 @@ TEST(Why, RefusesACollectiveThatThePlanLacks) {
   const Outcome alone = outcome("why c1 model_name=qwen3-0.6b compile_topology=h100-1");
   EXPECT_EQ(alone.code, 2);
   EXPECT_THAT(alone.err, HasSubstr("there is no collective c1: this plan sends nothing"));
+  EXPECT_THAT(alone.err, HasSubstr("fix: `moesh compile ...` tells what a step takes"));
 }
 
 class WhyAt : public ::testing::Test {

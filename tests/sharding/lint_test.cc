@@ -318,6 +318,17 @@ TEST(LintSmallBatch, WarnsOfAPassSmallerThanItsShards) {
   EXPECT_EQ(findings[0].cost, "4 of 8 shards have nothing to do");
 }
 
+// 6 rows over 4 shards are 2, 2, 2 and none; 7 rows are 2, 2, 2 and 1.
+TEST(LintSmallBatch, TellsWhatTheLastShardsHave) {
+  const auto cost = [](const std::string& rows) {
+    const std::vector<Finding> findings =
+        found("model_name=llama2-7b compile_topology=h100-4 gradient_accumulation_steps=4 per_device_batch_size=" + rows, "small-batch");
+    return findings.size() == 1 ? findings[0].cost : "";
+  };
+  EXPECT_EQ(cost("1.5"), "1 of 4 shards have nothing to do");
+  EXPECT_EQ(cost("1.75"), "the last of 4 shards has 1 row where the others have 2");
+}
+
 TEST(LintSmallBatch, SaysNothingWhenTheLengthIsShardedInstead) {
   EXPECT_THAT(
       found("model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5 custom_mesh_and_rule=ep-as-cp "

@@ -129,9 +129,9 @@ std::string collectives_part(const Shown& shown) {
   std::string made = "<section id=\"collectives\"><h2>Collectives</h2>\n";
   if (std::none_of(shown.courses.begin(), shown.courses.end(), sends))
     return made + "<p>Nothing is exchanged.</p></section>\n";
-  const std::string first = fmt::format(
-      "<code>moesh why {} ...</code> tells why one is there.",
-      std::find_if(shown.courses.begin(), shown.courses.end(), sends)->shown.forecast.collectives.front().name);
+  const Forecast& any = std::find_if(shown.courses.begin(), shown.courses.end(), sends)->shown.forecast;
+  const std::string first =
+      fmt::format("<code>moesh why {} {}...</code> tells why one is there.", any.collectives.front().name, option_words(any));
   made += fmt::format("<p>In a step, of each device. {} {}</p>\n",
                       shown.is_one() ? "Those that take the longest first."
                                      : "Where plans differ most stands first; \u2013 is not there.",
