@@ -154,7 +154,9 @@ void clip_update(const KernelCall& call) {
       std::int64_t rest = i, place = 0, stride = 1;
       std::vector<std::int64_t> at(weight.shape.size());
       for (std::size_t dim = at.size(); dim-- > 0; rest /= weight.shape[dim]) at[dim] = rest % weight.shape[dim];
-      for (std::size_t dim = of.dims.size(); dim-- > 0; stride *= highest.size(dim)) place += stride * at[static_cast<std::size_t>(of.dims[dim])];
+      for (std::size_t dim = of.dims.size(); dim-- > 0; stride *= highest.size(dim)) {
+        place += stride * at[static_cast<std::size_t>(of.dims[dim])];
+      }
       const double score = static_cast<double>(highest.as<float>()[place]) + kClipEpsilon;
       const double factor = score > of.threshold ? of.threshold / score : 1;
       const double mine = at.back() < of.halved ? std::sqrt(factor) : of.scales_rest ? factor : 1;
