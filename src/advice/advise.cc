@@ -269,8 +269,8 @@ void add_remedies(const Request& request, const session::Session& session, const
   if (!remedies.fits_here && !forecast.fits()) finding.cost += ". " + nearest_words(remedies);
 }
 
-// A step that waits, and an axis that lies across slow links, may have one cause, of which the latter says more. The former is kept
-// if its fix is much faster.
+// A step that waits, and an axis that lies across slow links, may have one cause, of which the latter says more. The former is kept if its
+// fix is much faster, and alone if nothing helps the latter.
 void keep_telling(std::vector<Finding>& findings) {
   const auto speed_of = [&](std::string_view check) {
     double most = 0;
@@ -281,6 +281,7 @@ void keep_telling(std::vector<Finding>& findings) {
   };
   const double waits = speed_of("waits"), links = speed_of("slow-link");
   if (links * kMuchFaster >= waits) std::erase_if(findings, [](const Finding& f) { return f.check == "waits"; });
+  else std::erase_if(findings, [](const Finding& f) { return f.check == "slow-link" && f.fixes.empty(); });
 }
 
 }  // namespace
@@ -296,8 +297,11 @@ Advice advise(const Request& request, const session::Session& session) {
     // Other programs have no such tolerance, so there only what costs counts.
     if (request.is_translated() && finding.check == "sharding-tolerance") finding.gain = Gain::either;
     if (!finding.tries.empty()) finding.fixes = trials.fixes_of(finding);
-    if (finding.gain != Gain::none && finding.fixes.empty()) continue;
-    if (finding.check == "slow-link")
+    if (finding.gain != Gain::none && finding.fixes.empty()) {
+      if (!finding.stays) continue;
+      finding.severity = Severity::info;
+    }
+    if (finding.check == "slow-link" && !finding.fixes.empty())
       finding.what += fmt::format("; {} had better lie there", trials.axis_that_grows(finding.fixes.front().keys));
     advice.findings.push_back(std::move(finding));
   }

@@ -18,7 +18,7 @@ struct StepView {
 struct Repeated {
   mesh::AxisIndex axis = 0;
   double flops = 0;                                 // the share of a device's FLOPs in products and attention
-  std::int64_t state = 0;                           // bytes of parameters and moments
+  std::int64_t state = 0;                           // bytes of parameters and moments in a device's memory
   std::int64_t activations = 0;                     // bytes of saved activations at the peak
   std::vector<std::pair<std::string, double>> ops;  // the share of FLOPs by path, the largest first
 };

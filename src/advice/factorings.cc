@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "train/offload.h"
+
 namespace moesh::advice {
 namespace {
 
@@ -78,13 +80,16 @@ class Division {
 
 std::optional<std::int64_t> state_on(const session::Session& session, const mesh::Mesh& mesh) {
   const sharding::Layout& layout = session.layout;
-  const bool spreads_moments = session.loaded.settings.boolean("shard_optimizer_over_data");
+  const config::Settings& settings = session.loaded.settings;
+  const bool spreads_moments = settings.boolean("shard_optimizer_over_data");
+  const bool has_moments_on_host = train::keeps_moments_on_host(settings, session.target.chip);
   std::int64_t bytes = 0;
   for (const auto* tensors : {&layout.parameters, &layout.moments}) {
     for (const sharding::LaidTensor& tensor : *tensors) {
       sharding::Spec spec = sharding::lay(tensor.constraint, layout.rules, mesh);
       if (spreads_moments && tensors == &layout.moments) spec = sharding::over_data(tensor.shape, spec, mesh);
       if (!sharding::divides(tensor.shape, spec, mesh)) return std::nullopt;
+      if (tensors == &layout.moments && has_moments_on_host) continue;
       bytes += sharding::shard_bytes(tensor.shape, tensor.dtype, spec, mesh);
     }
   }

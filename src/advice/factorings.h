@@ -11,7 +11,7 @@ namespace moesh::advice {
 
 struct Factoring {
   mesh::Mesh mesh;
-  std::int64_t state_bytes = 0;  // parameters and moments per device
+  std::int64_t state_bytes = 0;  // per device, see state_on
 };
 
 // The axes that may have other sizes than in a request.
@@ -25,7 +25,8 @@ struct Freedom {
 // if that is about equal, those that change the sizes of tensor and context the least.
 std::vector<Factoring> factorings(const session::Session& session, const Freedom& freedom = {});
 
-// The state bytes per device on one mesh that has the session's axes; nothing if a parameter or moment does not divide evenly.
+// The bytes of parameters and moments in a device's memory on one mesh that has the session's axes; nothing if a parameter or moment does
+// not divide evenly. Moments that wait in the host's memory do not count.
 std::optional<std::int64_t> state_on(const session::Session& session, const mesh::Mesh& mesh);
 
 // Whether a batch of so many rows divides evenly.

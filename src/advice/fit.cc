@@ -43,7 +43,7 @@ std::string fit_words(const session::Session& session, const forecast::Forecast&
     return fmt::format("It does not fit: a{}; {} are there, {} are missing. `moesh lint` tells what makes it fit.\n", takes.substr(1),
                        human_bytes(forecast.usable_memory), human_bytes(-left));
   return fmt::format("{}: it fits{}, {} of {} are left; {} a step, as predicted.{}\n", takes, forecast.fits_narrowly() ? " narrowly" : "",
-                     human_bytes(left), human_bytes(forecast.usable_memory), forecast::seconds_words(forecast.seconds),
+                     human_bytes(left), human_bytes(forecast.usable_memory), human_seconds(forecast.seconds),
                      forecast::xla_words(forecast));
 }
 

@@ -25,11 +25,6 @@ int nodes_of(const graph::Graph& graph) {
   return count;
 }
 
-forecast::Materialised materialised_of(const config::Settings& settings) {
-  return {settings.integer("gradient_accumulation_steps"), settings.integer("num_vocab_tiling"),
-          settings.text("attention") == "dot_product", settings.boolean("use_iota_embed")};
-}
-
 }  // namespace
 
 int most_trials(const session::Session& session) { return std::max(kLeastTrials, kNodesOfAllTrials / nodes_of(session.graph)); }
@@ -50,7 +45,7 @@ PlannedStep plan_step(const session::Session& session) {
   const std::int64_t tokens = session.batch.rows_to_train * length;
   const train::ModelSize size = train::model_size(session.graph, session.shape, tokens, length);
   forecast::Forecast made = forecast::forecast(program.plan, session.layout, session.target, {static_cast<double>(tokens), size.step_flops},
-                                               {train::offloaded_of(session.graph, program, where, settings), materialised_of(settings)});
+                                               train::elsewhere_of(session.graph, program, where, settings));
   made.reduces_once = program.reduction == train::Reduction::once;
   return {std::move(program), std::move(made)};
 }

@@ -172,14 +172,11 @@ class Search {
     try_shared_rows();
   }
 
-  // Tries narrower types of moments and weights, by themselves and with what saves the most.
+  // Tries narrower types of moments and weights, by themselves and, unless that is enough, with what saves the most.
   void try_types() {
     for (const Keys& types : {Keys{"mu_dtype=bfloat16"}, Keys{"weight_dtype=bfloat16"}}) {
       const std::optional<Offer> made = attempt(Kind::types, types);
-      if (made && made->fits_well()) return;
-      if (together_.empty()) continue;
-      const std::optional<Offer> both = attempt(Kind::types, joined(together_, types));
-      if (both && both->fits_well()) return;
+      if (!together_.empty() && !(made && made->fits_well())) attempt(Kind::types, joined(together_, types));
     }
   }
 
@@ -211,7 +208,7 @@ class Search {
   }
 
   void try_larger_slices() {
-    const std::string& name = session_.target.name;
+    const std::string name(mesh::meant_by(session_.target.name));
     const std::size_t number = name.find_last_not_of("0123456789") + 1;
     const std::optional<std::int64_t> size = parse_integer(name.substr(number));
     for (std::int64_t times = 2; size && times <= kMostTimesLarger; times *= 2) {
@@ -418,7 +415,7 @@ Offer offer_of(const Keys& keys, const Planned& planned) {
           forecast.fits_narrowly()};
 }
 
-std::string speed_words(const Offer& offer) { return with_commas(static_cast<std::int64_t>(offer.tokens_per_second_per_device)); }
+std::string speed_words(const Offer& offer) { return forecast::rate_words(offer.tokens_per_second_per_device); }
 
 std::string change_words(const Offer& offer) {
   std::vector<std::string> remarks;
@@ -443,7 +440,7 @@ std::string to_text(const Remedies& remedies, int width) {
   if (!remedies.offers.empty()) {
     Table table({{"what makes it fit", false, Room::wrap}, {"a device", true}, {"a step", true}, {"tokens/s a device", true}});
     for (const Offer& offer : remedies.offers)
-      table.add({change_words(offer), human_bytes(offer.peak), forecast::seconds_words(offer.seconds), speed_words(offer)});
+      table.add({change_words(offer), human_bytes(offer.peak), human_seconds(offer.seconds), speed_words(offer)});
     text += table.text(width);
   }
   if (!remedies.fits_here) text += wrapped(nearest_words(remedies) + "\n", width, 2);

@@ -9,6 +9,7 @@
 #include "cost/network.h"
 #include "forecast/timing.h"
 #include "sharding/lint_checks.h"
+#include "train/offload.h"
 
 namespace moesh::advice {
 namespace {
@@ -66,6 +67,10 @@ void add_work(const std::vector<Op>& ops, Repeated& repeated) {
   std::stable_sort(repeated.ops.begin(), repeated.ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
 }
 
+bool has_moments_on_host(const StepView& view) {
+  return train::keeps_moments_on_host(view.session.loaded.settings, view.session.target.chip);
+}
+
 void add_values(const StepView& view, Repeated& repeated) {
   const plan::Plan& plan = view.step.program.plan;
   for (const forecast::Held& held : view.step.forecast.memory.held) {
@@ -74,6 +79,7 @@ void add_values(const StepView& view, Repeated& repeated) {
   }
   const sharding::Layout& layout = view.session.layout;
   for (const auto* tensors : {&layout.parameters, &layout.moments}) {
+    if (tensors == &layout.moments && has_moments_on_host(view)) continue;
     for (const sharding::LaidTensor& tensor : *tensors) {
       if (!holds(sharding::distinct_axes(tensor.spec), repeated.axis)) repeated.state += bytes_per_device(tensor, layout.mesh);
     }
@@ -140,8 +146,8 @@ void find_repeated_state(const StepView& view, const Repeated& repeated, std::ve
   const bool is_told = !view.step.forecast.fits();  // by the finding that the step does not fit, with what makes it fit
   if (is_told || static_cast<double>(repeated.state) < kStateWorthSaying * usable) return;
   Finding f{Severity::info, "repeated-state", axis.name,
-            fmt::format("the {} devices along {} have the same {} of parameters and moments each", axis.size(), axis.name,
-                        human_bytes(repeated.state)),
+            fmt::format("the {} devices along {} have the same {} of {} each", axis.size(), axis.name, human_bytes(repeated.state),
+                        has_moments_on_host(view) ? "parameters" : "parameters and moments"),
             fmt::format("mesh axis {}={}", axis.name, axis.size()),
             fmt::format("{} of a device's memory; spread over them {}", percent(static_cast<double>(repeated.state) / usable),
                         human_bytes(repeated.state / axis.size()))};

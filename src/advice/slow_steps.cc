@@ -54,7 +54,7 @@ std::string most_waited_for(const forecast::Forecast& forecast) {
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   if (sorted.size() > kMostNamed) sorted.resize(kMostNamed);
   std::vector<std::string> words;
-  for (const auto& [name, waited] : sorted) words.push_back(fmt::format("{}: {}", name, forecast::seconds_words(waited)));
+  for (const auto& [name, waited] : sorted) words.push_back(fmt::format("{}: {}", name, human_seconds(waited)));
   return join(words, "; ");
 }
 
@@ -67,7 +67,7 @@ void find_waits(const StepView& view, std::vector<Finding>& findings) {
   Finding f{Severity::warning, "waits", "the step",
             fmt::format("kernels wait for communication {:.0f}% of the step, and need not", 100 * share),
             most_waited_for(forecast),
-            fmt::format("{} of {} a step", forecast::seconds_words(forecast.exposed), forecast::seconds_words(forecast.seconds))};
+            fmt::format("{} of {} a step", human_seconds(forecast.exposed), human_seconds(forecast.seconds))};
   f.tries = ways_to_wait_less(view.session);
   f.gain = sharding::Gain::much_speed;
   findings.push_back(std::move(f));
@@ -103,7 +103,7 @@ void find_wide_products(const StepView& view, std::vector<Finding>& findings) {
   const config::Settings& settings = view.session.loaded.settings;
   if (!has_target(view.session) || !view.step.forecast.is_of_chips || settings.text("dtype") != "float32") return;
   Finding f{Severity::warning, "float32-products", "the step", "products are computed in float32, for which the chip is slow",
-            "dtype=float32, " + settings.origin("dtype").where, forecast::seconds_words(view.step.forecast.seconds) + " a step"};
+            "dtype=float32, " + settings.origin("dtype").where, human_seconds(view.step.forecast.seconds) + " a step"};
   f.tries = {{"dtype=bfloat16"}};
   f.gain = sharding::Gain::much_speed;
   findings.push_back(std::move(f));

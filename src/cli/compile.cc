@@ -93,7 +93,7 @@ forecast::Front front_of(const PlannedRun& planned, const Routing& routing, cons
     const auto peak = static_cast<double>(offer.peak);
     table.rows.push_back({{advice::change_words(offer)},
                           page::number_cell(human_bytes(peak), peak),
-                          page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
+                          page::number_cell(human_seconds(offer.seconds), offer.seconds),
                           page::number_cell(speed_words(offer), offer.tokens_per_second_per_device)});
   }
   return front;

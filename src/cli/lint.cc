@@ -79,8 +79,9 @@ const Command kLint{"lint",
                     "waits for communication that other axis sizes would save, products in float32, dims of one value that compete for an\n"
                     "axis, rules of yours that never apply or name axes that the mesh lacks, dearer ways to experts, and pipeline stages,\n"
                     "which are not run. A cause is told once. Each fix was planned: added to the command it ends its finding, or makes a\n"
-                    "step that waits at least 1.2 times as fast, and adds no error; what costs time or memory is only told where some\n"
-                    "change helps. Exit code 1 when a finding is an error.",
+                    "step that waits at least 1.2 times as fast, and adds no error; but if no step could be planned before, the fixed one\n"
+                    "may not fit, which is said. What costs time or memory is only told where some change helps, or where a slow link\n"
+                    "takes most of the step. Exit code 1 when a finding is an error.",
                     kLintOptions,
                     kLintExamples,
                     run_lint};

@@ -10,13 +10,14 @@
 #include "sharding/diff.h"
 #include "sharding/dump.h"
 #include "sharding/report.h"
+#include "train/offload.h"
 
 namespace moesh::cli {
 namespace {
 
 constexpr Option kShardingsOptions[] = {
     {"--activations", "", "list activations too; with --diff those that move beside state"},
-    {"--filter", "TEXT", "only tensors whose path holds TEXT, or that bear it as a label"},
+    {"--filter", "TEXT", "only tensors whose path holds TEXT, or that bear it as a label; with --diff sums are of these alone"},
     {"--json", "", "everything as JSON, in the format of the reference's dumps; with --lint also its findings"},
     {"--diff", "KEY=VALUE...", "what these changes move, what has to travel for it, and the bytes they save or cost a device"},
     {"--lint", "", "what is odd about the layout, as `moesh lint`"},
@@ -38,13 +39,9 @@ std::string filter_of(const Arguments& arguments) { return arguments.value("--fi
 
 // The difference of the two layouts, limited to tensors that match the filter. A tensor may be on one side only.
 sharding::LayoutDiff filtered_diff(const session::Session& before, const session::Session& after, const std::string& filter) {
-  sharding::LayoutDiff diff = sharding::diff(before.layout, after.layout);
-  if (filter.empty()) return diff;
+  if (filter.empty()) return sharding::diff(before.layout, after.layout);
   if (!sharding::has_match(before.layout, filter)) sharding::check_filter(after.layout, filter);
-  const sharding::LayoutDiff kept =
-      sharding::diff(sharding::filtered(before.layout, filter), sharding::filtered(after.layout, filter));
-  diff.differences = kept.differences;
-  return diff;
+  return sharding::diff(sharding::filtered(before.layout, filter), sharding::filtered(after.layout, filter));
 }
 
 int show_diff(const session::Session& before, const Arguments& arguments) {
@@ -58,7 +55,7 @@ int show_diff(const session::Session& before, const Arguments& arguments) {
   }
   const int width = terminal_width();
   const std::string heads = fmt::format("before: {}\nafter:  {}\n\n", session::headline(before), session::headline(after));
-  fmt::print("{}{}", wrapped(heads, width, 8), to_text(diff, {arguments.has("--activations"), width}));
+  fmt::print("{}{}", wrapped(heads, width, 8), to_text(diff, {arguments.has("--activations"), width, filter_of(arguments)}));
   return 0;
 }
 
@@ -97,7 +94,8 @@ int run_shardings(const Arguments& arguments) {
     return 0;
   }
   const int width = terminal_width();
-  const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width};
+  const bool has_moments_on_host = !stage && train::keeps_moments_on_host(session.loaded.settings, session.target.chip);
+  const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width, has_moments_on_host};
   fmt::print("{}\n\n{}{}", wrapped(session::heading(session), width, 2), sharding::report(session.layout, options),
              wrapped(fit_words(session), width, 2));
   return 0;

@@ -81,7 +81,8 @@ void print(const PlannedRun& planned, const std::vector<const forecast::Sent*>& 
   const std::string more = named < others.size() ? fmt::format(", and {} more", others.size() - named) : "";
   others.resize(named);
   if (named > 0) {
-    const std::string words = fmt::format("Cheaper ones: {}{}; `moesh why {} ...` tells of one.\n", join(others, ", "), more, others[0]);
+    const std::string words = fmt::format("Cheaper ones: {}{}; `moesh why {} {}...` tells of one.\n", join(others, ", "), more, others[0],
+                                          forecast::option_words(planned.forecast));
     text += "\n" + wrapped(words, width, 2);
   }
   fmt::print("{}", text);

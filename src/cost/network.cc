@@ -72,12 +72,14 @@ class Torus {
   std::vector<std::int64_t> free_;
 };
 
-// Adds a line. Two parts of a dim, one within the other, are one longer part of it.
+// Adds a line. Two parts of a dim, one within the other, are one longer part of it. If chips of other groups lie between them, the hops
+// from one device to the next are those of the mean.
 void join(std::vector<Line>& lines, const Line& line) {
   for (Line& known : lines) {
     if (known.dim != line.dim) continue;
+    const std::int64_t span = std::max(known.stride * known.devices, line.stride * line.devices);
     known.devices *= line.devices;
-    known.stride = std::min(known.stride, line.stride);
+    known.stride = span / known.devices;
     known.is_ring = known.is_ring || line.is_ring;
     return;
   }

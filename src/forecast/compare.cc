@@ -21,10 +21,6 @@ std::string times(double before, double after) {
 
 bool is_close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(a, b); }
 
-std::string tokens_words(const Forecast& f) {
-  return f.decoding ? rate_words(f.tokens_per_second_per_device) : with_commas(std::llround(f.tokens_per_second_per_device));
-}
-
 // Rows and their KV cache, if both decode.
 void add_decoding(const Forecast& before, const Forecast& after, Table& table) {
   if (!before.decoding || !after.decoding) return;
@@ -38,7 +34,7 @@ void add_decoding(const Forecast& before, const Forecast& after, Table& table) {
 std::string main_table(const Forecast& before, const Forecast& after, int width) {
   Table table({{""}, {"before", true}, {"after", true}, {"", true}});
   const auto seconds = [&](const char* what, double a, double b) {
-    table.add({what, seconds_words(a), seconds_words(b), times(a, b)});
+    table.add({what, human_seconds(a), human_seconds(b), times(a, b)});
   };
   const auto bytes = [&](const std::string& what, std::int64_t a, std::int64_t b) {
     table.add({what, human_bytes(a), human_bytes(b),
@@ -48,7 +44,7 @@ std::string main_table(const Forecast& before, const Forecast& after, int width)
   seconds("  kernels", before.kernels, after.kernels);
   seconds("  exposed communication", before.exposed, after.exposed);
   if (before.host.waits > 0 || after.host.waits > 0) seconds("  waits for the host", before.host.waits, after.host.waits);
-  table.add({"tokens/s a device", tokens_words(before), tokens_words(after),
+  table.add({"tokens/s a device", rate_words(before.tokens_per_second_per_device), rate_words(after.tokens_per_second_per_device),
              times(before.tokens_per_second_per_device, after.tokens_per_second_per_device)});
   const double a = before.busiest_rows, b = after.busiest_rows;
   if (a > 1 || b > 1) table.add({"busiest device, rows by the mean", fmt::format("{:.2f}", a), fmt::format("{:.2f}", b), times(a, b)});
@@ -62,7 +58,8 @@ std::string main_table(const Forecast& before, const Forecast& after, int width)
   add_decoding(before, after, table);
   const auto reduced = [](const Forecast& f) { return f.reduces_once ? "once" : "in each pass"; };
   if (before.reduces_once != after.reduces_once) table.add({"gradients are reduced", reduced(before), reduced(after), ""});
-  table.add({"it fits", before.fits() ? "yes" : "no", after.fits() ? "yes" : "no", ""});
+  const auto fits = [](const Forecast& f) { return f.fits_narrowly() ? "narrowly" : f.fits() ? "yes" : "no"; };
+  table.add({"it fits", fits(before), fits(after), ""});
   return table.text(width);
 }
 
@@ -94,7 +91,7 @@ std::string collective_table(const Forecast& before, const Forecast& after, int 
                {"after", true, Room::none, 1}});
   const auto row = [&](const std::string& kind, const std::string& axes, const SentTotal& x, const SentTotal& y) {
     table.add({kind, axes, with_commas(x.runs), with_commas(y.runs), human_bytes(x.wire_bytes), human_bytes(y.wire_bytes),
-               seconds_words(x.seconds), seconds_words(y.seconds)});
+               human_seconds(x.seconds), human_seconds(y.seconds)});
   };
   bool any = false;
   for (const auto& [key, unused] : keys) {

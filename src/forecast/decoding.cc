@@ -73,6 +73,8 @@ Decoding decoding_of(const sharding::Layout& layout, std::int64_t rows, std::int
 
 std::string step_words(const Forecast& f) { return !f.decoding ? "a step" : f.decoding->is_prompt() ? "a prompt" : "a token"; }
 
+std::string_view option_words(const Forecast& f) { return !f.decoding ? "" : f.decoding->is_prompt() ? "--prefill " : "--decode "; }
+
 std::string rate_words(double tokens_per_second) {
   return tokens_per_second < 100 ? fmt::format("{:.1f}", tokens_per_second) : with_commas(std::llround(tokens_per_second));
 }
@@ -88,9 +90,9 @@ std::string decoding_words(const Forecast& f) {
   const double all = static_cast<double>(of.rows * of.new_tokens) / f.seconds;
   return room_words(f) +
          fmt::format("{} for {}{} takes {}: {} tokens/s, {} a device.\n", what, of.rows == 1 ? "" : "each of ", counted(of.rows, "row"),
-                     seconds_words(f.seconds), rate_words(all), rate_words(f.tokens_per_second_per_device)) +
-         fmt::format("Kernels run for {} of it; {} are communication that they wait for.\n", seconds_words(f.kernels),
-                     seconds_words(f.exposed));
+                     human_seconds(f.seconds), rate_words(all), rate_words(f.tokens_per_second_per_device)) +
+         fmt::format("Kernels run for {} of it; {} are communication that they wait for.\n", human_seconds(f.kernels),
+                     human_seconds(f.exposed));
 }
 
 std::string cache_table(const Decoding& of, int width) {

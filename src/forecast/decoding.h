@@ -45,6 +45,9 @@ Decoding decoding_of(const sharding::Layout& layout, std::int64_t rows, std::int
 // What a step takes: "a token", "a prompt".
 std::string step_words(const Forecast& forecast);
 
+// What tells a command to plan this step: "--decode ", "--prefill ", or nothing for a training step.
+std::string_view option_words(const Forecast& forecast);
+
 // For a forecast that has `decoding`: its speed and the rows that fit as sentences, the KV cache as a table, and everything as JSON.
 std::string decoding_words(const Forecast& forecast);
 std::string cache_table(const Decoding& decoding, int width);

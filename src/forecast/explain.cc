@@ -19,10 +19,9 @@ using plan::Plan;
 
 constexpr std::size_t kMostNamed = 8;
 
-// Whether an instruction leaves values unchanged, as do moves and the borders of loops.
+// Whether an instruction leaves values unchanged.
 bool only_moves(const Instruction& instruction) {
-  return instruction.kind == Instruction::Kind::copy || instruction.op == graph::Op::reshard ||
-         instruction.kind == Instruction::Kind::loop || instruction.kind == Instruction::Kind::end;
+  return instruction.kind == Instruction::Kind::copy || instruction.op == graph::Op::reshard;
 }
 
 bool touches(const Plan& plan, const std::vector<plan::ViewId>& views, plan::BufferId buffer) {
@@ -127,6 +126,10 @@ std::vector<std::string> known_words(const Forecast& f) {
   return {words.begin(), words.end()};
 }
 
+std::string where_listed(const Forecast& f) { return fmt::format("`moesh compile {}... --all` lists them", option_words(f)); }
+
+std::string where_told(const Forecast& f) { return fmt::format("`moesh compile {}...` tells what a step takes", option_words(f)); }
+
 [[noreturn]] void refuse_words(const Forecast& f, const std::vector<std::string>& wanted) {
   std::vector<std::string> alone;
   for (const std::string& word : wanted) {
@@ -136,7 +139,7 @@ std::vector<std::string> known_words(const Forecast& f) {
     }
     const std::vector<std::string> close = nearest(word, known_words(f));
     refuse(fmt::format("no collective's kind, axes or path holds '{}'", shorten(word, 80)), "--at",
-           close.empty() ? "`moesh compile ... --all` lists them" : "did you mean " + join(close, ", ") + "?");
+           close.empty() ? where_listed(f) : "did you mean " + join(close, ", ") + "?");
   }
   refuse(fmt::format("no collective has all of '{}': {}", shorten(join(wanted, " "), 80), join(alone, ", ")), "--at", "leave a word out");
 }
@@ -149,7 +152,7 @@ const Sent& sent_named(const Forecast& f, const std::string& name) {
     refuse(f.collectives.empty()
                ? fmt::format("there is no collective {}: this plan sends nothing", name)
                : fmt::format("there is no collective {}: this plan has c1 to {}", name, f.collectives.back().name),
-           "the command line", "`moesh compile ... --all` lists them");
+           "the command line", f.collectives.empty() ? where_told(f) : where_listed(f));
   }
   return *sent;
 }
@@ -158,7 +161,7 @@ std::vector<const Sent*> sent_at(const Forecast& f, const std::string& words) {
   std::vector<std::string> wanted = split(words, ' ');
   std::erase(wanted, "");
   if (wanted.empty()) refuse("--at names nothing", "--at", "moesh why --at \"PATH KIND\" ..., such as \"MoeBlock_0 all-gather\"");
-  if (f.collectives.empty()) refuse("nothing is found: this plan sends nothing", "--at", "`moesh compile ...` tells what a step takes");
+  if (f.collectives.empty()) refuse("nothing is found: this plan sends nothing", "--at", where_told(f));
   std::vector<const Sent*> found;
   for (const Sent& sent : f.collectives) {
     if (std::all_of(wanted.begin(), wanted.end(), [&](const std::string& word) { return holds(sent, word); })) found.push_back(&sent);

@@ -23,9 +23,7 @@ std::string kind_words(const Instruction& instruction, const partition::Collecti
 
 std::string axes_words(sharding::AxisList axes, const mesh::Mesh& mesh) {
   std::sort(axes.begin(), axes.end());
-  std::vector<std::string> names;
-  for (const sharding::AxisIndex axis : axes) names.push_back(mesh.axis(axis).name);
-  return join(names, "+");
+  return join(sharding::names_of(axes, mesh), "+");
 }
 
 struct Lists {
@@ -101,7 +99,8 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   const auto devices = static_cast<double>(plan.mesh.devices());
   made.tokens_per_second_per_device = size.tokens / devices / made.seconds;
   const double peak = target.chip.bf16_flops_per_second.value_or(target.chip.f32_flops_per_second.value_or(0));
-  if (peak > 0 && size.model_flops > 0) made.mfu = size.model_flops / devices / made.seconds / peak;
+  const double peak_of_all = target.chip.is_shared_machine() ? peak : peak * devices;
+  if (peak > 0 && size.model_flops > 0) made.mfu = size.model_flops / made.seconds / peak_of_all;
   made.kernel_times = std::move(lists.kernels);
   made.collectives = std::move(lists.collectives);
   made.memory = memory_of(resident, arena, layout);

@@ -18,11 +18,11 @@ constexpr std::int64_t kSmallShare = 10;  // memory below a tenth of a device's 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 std::string summary(const Forecast& f) {
-  std::string text = fmt::format("A step takes {}: {} tokens/s a device", seconds_words(f.seconds),
-                                 with_commas(std::llround(f.tokens_per_second_per_device)));
+  std::string text = fmt::format("A step takes {}: {} tokens/s a device", human_seconds(f.seconds),
+                                 rate_words(f.tokens_per_second_per_device));
   if (f.mfu) text += fmt::format(", {} of the peak FLOP/s (MFU)", percent(*f.mfu));
   text += fmt::format(".\nKernels run for {} of it; {} are communication that they wait for.\n",
-                      seconds_words(f.kernels), seconds_words(f.exposed));
+                      human_seconds(f.kernels), human_seconds(f.exposed));
   if (f.reduces_once) text += "Each device adds up its gradients over all passes; those that devices share are reduced once.\n";
   return text;
 }
@@ -46,7 +46,7 @@ std::string kernel_table(const Forecast& f, int width) {
                {"of the step", true},
                {"PFLOP", true, Room::none, 2}});
   for (const KernelTime& kernel : f.kernel_times) {
-    table.add({kernel.kind, with_commas(kernel.runs), seconds_words(kernel.seconds),
+    table.add({kernel.kind, with_commas(kernel.runs), human_seconds(kernel.seconds),
                percent(kernel.seconds / f.seconds),
                kernel.flops > 0 ? fmt::format("{:.3g}", kernel.flops / 1e15) : ""});
   }
@@ -112,10 +112,10 @@ std::string sent_table(const Forecast& f, const ReportOptions& options) {
       continue;
     }
     table.add({sent.name, sent.kind, sent.axes, with_commas(sent.what.runs), human_bytes(sent.what.operand_bytes),
-               seconds_words(sent.seconds), seconds_words(sent.exposed), sent.cause});
+               human_seconds(sent.seconds), human_seconds(sent.exposed), sent.cause});
   }
   if (shown < order.size())
-    table.add({fmt::format("{} more", rest.collectives), "", "", "", "", seconds_words(rest.seconds), seconds_words(rest.exposed), ""});
+    table.add({fmt::format("{} more", rest.collectives), "", "", "", "", human_seconds(rest.seconds), human_seconds(rest.exposed), ""});
   return table.text(options.width);
 }
 
@@ -127,15 +127,11 @@ double bytes_sent(const Forecast& f) {
 
 }  // namespace
 
-std::string seconds_words(double seconds) {
-  return seconds >= 1 && seconds < 10 ? fmt::format("{:.2f} s", seconds) : human_seconds(seconds);
-}
-
 std::string host_words(const HostMemory& host) {
   if (host.bytes == 0) return "";
   const std::string kept = fmt::format("Besides, {} wait in the host's memory", human_bytes(host.bytes));
   if (!host.seconds) return kept + "; how fast it is reached is not known, so the way there costs nothing here.\n";
-  return kept + fmt::format(": {} there and as long back, {} of it waited for.\n", seconds_words(*host.seconds), seconds_words(host.waits));
+  return kept + fmt::format(": {} there and as long back, {} of it waited for.\n", human_seconds(*host.seconds), human_seconds(host.waits));
 }
 
 namespace {
@@ -204,11 +200,8 @@ std::string report(const Forecast& f, const std::optional<Routing>& routing, con
           held_table(f, plan, options) + "\n";
   if (!f.collectives.empty()) {
     text += sent_table(f, options);
-    text += wrapped(fmt::format("A device sends {} in a step; `moesh why {}{} ...` tells why.\n\n", human_bytes(bytes_sent(f)),
-                                f.collectives.front().name,
-                                !f.decoding               ? ""
-                                : f.decoding->is_prompt() ? " --prefill"
-                                                          : " --decode"),
+    text += wrapped(fmt::format("A device sends {} in a step; `moesh why {} {}...` tells why.\n\n", human_bytes(bytes_sent(f)),
+                                f.collectives.front().name, option_words(f)),
                     width, 2);
   }
   return text + kernel_table(f, width);

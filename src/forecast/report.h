@@ -24,9 +24,6 @@ std::string fit_words(const Forecast& forecast);
 // much; begins with a space, or is empty.
 std::string xla_words(const Forecast& forecast);
 
-// As human_seconds, but with three digits from 1 to 10 seconds, where steps differ in the third.
-std::string seconds_words(double seconds);
-
 // Describes a place in the step, such as the one where the most memory is needed: "in decoder/layers', at
 // decoder/layers/MoeBlock_0/wo' (einsum, backward; instruction 312)".
 std::string place_words(const plan::Plan& plan, plan::InstructionId at);

@@ -129,7 +129,7 @@ std::string table_of(const Routing& r, int width) {
       [&](const RoutedStep& s) { return with_commas(std::llround(s.load.busiest * r.draw.mean_rows())); });
   row("  by the mean", [](const RoutedStep& s) { return fmt::format("{:.2f}", s.load.busiest); });
   row("choices dropped", [](const RoutedStep& s) { return exact_percent(s.load.dropped); });
-  row("a step", [](const RoutedStep& s) { return seconds_words(s.seconds); });
+  row("a step", [](const RoutedStep& s) { return human_seconds(s.seconds); });
   const auto memory = [](const RoutedStep& s) { return human_bytes(s.memory); };
   if (r.row_bytes > 0) row("its memory at the peak, filled", memory);
   return table.text(width);

@@ -34,7 +34,7 @@ struct Range {
 };
 
 // Stretches of memory with the same last uses, by where they begin.
-class Memory {
+class LastUses {
  public:
   template <typename See>
   void for_each(Range range, See see) {
@@ -165,9 +165,9 @@ class Timeline {
     }
     if (!timing.sent || timing.is_alone) wait_for(kernels_.last);
     for (const plan::ViewId id : instruction.operands)
-      memory_.for_each(range_of(plan_.view(id)), [&](Use& use) { wait_for(use.writer); });
+      uses_.for_each(range_of(plan_.view(id)), [&](Use& use) { wait_for(use.writer); });
     for (const plan::ViewId id : instruction.results) {
-      memory_.for_each(range_of(plan_.view(id)), [&](Use& use) {
+      uses_.for_each(range_of(plan_.view(id)), [&](Use& use) {
         wait_for(use.writer);
         wait_for(use.reader);
       });
@@ -191,11 +191,11 @@ class Timeline {
     }
     if (!timing.sent || timing.is_alone) kernels_.last = id;
     for (const plan::ViewId view : instruction.operands) {
-      memory_.for_each(range_of(plan_.view(view)), [&](Use& use) {
+      uses_.for_each(range_of(plan_.view(view)), [&](Use& use) {
         if (use.reader == kNobody || finish(id) > finish(use.reader)) use.reader = id;
       });
     }
-    for (const plan::ViewId view : instruction.results) memory_.write(range_of(plan_.view(view)), id);
+    for (const plan::ViewId view : instruction.results) uses_.write(range_of(plan_.view(view)), id);
   }
 
   // No kernel runs from `idle_from` until the job is done, so the time of each job of its chain in that stretch is exposed.
@@ -213,7 +213,7 @@ class Timeline {
   std::vector<Job> jobs_;
   Queue kernels_;
   std::map<std::size_t, Queue> links_;
-  Memory memory_;
+  LastUses uses_;
   Schedule made_;
 };
 

@@ -158,11 +158,13 @@ std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network, c
   for (const Instruction& instruction : plan.instructions) timings.push_back(timed.time(instruction));
   const mesh::Chip& chip = network.target().chip;
   if (!chip.is_shared_machine()) return timings;
+  const RoutedRows even(plan, Router::even);
+  const Timed timed_evenly(plan, network, even);
   const std::vector<Task> tasks = tasks_of(plan);
   for (std::size_t i = 0; i < timings.size(); ++i) {
     if (tasks[i].name.empty()) continue;
     const auto seconds = measured_seconds(chip.measured, tasks[i].name, tasks[i].otherwise, tasks[i].work);
-    timings[i].seconds = tasks[i].times * seconds.value_or(timings[i].seconds);
+    timings[i].seconds = tasks[i].times * (seconds ? *seconds : timed_evenly.time(plan.instructions[i]).seconds);
     timings[i].is_alone = true;
   }
   return timings;

@@ -66,7 +66,8 @@ struct TimedWork {
 // cores. The key is the op and its dtype, "einsum bfloat16"; the points go from the least work to the most.
 using MeasuredTimes = std::map<std::string, std::vector<TimedWork>, std::less<>>;
 
-// All figures are per device, and rates are peak rates.
+// Figures are per device, and rates are peak rates. Of devices that share one measured machine they are the machine's: the rates of all its
+// threads, and memory that the devices divide (find_topology).
 struct Chip {
   std::string name;   // "v5p", or the path of a file
   std::string title;  // "Google TPU v5p"

@@ -155,9 +155,7 @@ std::optional<Asked> asked_file(std::string_view name) {
 }
 
 Asked take_apart(std::string_view name) {
-  for (const auto& [alias, meant] : kAliases) {
-    if (name == alias) name = meant;
-  }
+  name = meant_by(name);
   if (auto file = asked_file(name)) return *file;
   const std::size_t dash = name.rfind('-');
   const std::string kind(name.substr(0, dash));
@@ -224,6 +222,11 @@ Slice find_slice(const Asked& asked, const Chip& chip, const std::string& where)
 
 }  // namespace
 
+std::string_view meant_by(std::string_view name) {
+  const auto found = std::find_if(kAliases.begin(), kAliases.end(), [&](const auto& alias) { return alias.first == name; });
+  return found == kAliases.end() ? name : found->second;
+}
+
 Topology find_topology(std::string_view name, std::int64_t slices, const std::string& where) {
   if (slices < 1 || slices > kMostSlices) {
     refuse(fmt::format("{} slices of {}, 1 to {} were expected", slices, shorten(name, 60), kMostSlices), where);
@@ -231,7 +234,7 @@ Topology find_topology(std::string_view name, std::int64_t slices, const std::st
   const Asked asked = take_apart(name);
   Chip chip = load_asked(name, asked, where);
   Slice slice = find_slice(asked, chip, where);
-  if (chip.is_shared_machine()) chip.usable_memory_bytes = std::max<std::int64_t>(1, chip.usable_memory_bytes / slice.devices);
+  if (chip.is_shared_machine()) chip.usable_memory_bytes = std::max<std::int64_t>(1, chip.usable_memory_bytes / (slice.devices * slices));
   return {std::string(name), std::move(chip), std::move(slice.grid), std::move(slice.wrap), slice.devices, slices};
 }
 

@@ -28,6 +28,9 @@ struct Topology {
 // the machine.
 Topology find_topology(std::string_view name, std::int64_t slices, const std::string& where = "compile_topology");
 
+// The name of the catalogue that an alias stands for; any other name as it is.
+std::string_view meant_by(std::string_view name);
+
 // The names of machines of the same kind as `name` whose slices have `least` to `most` devices, the smallest first. Of grids all are
 // listed, of nodes and of single devices those whose number is a power of two.
 std::vector<std::string> machines_like(std::string_view name, std::int64_t least, std::int64_t most);

@@ -80,7 +80,7 @@ std::string table_of(const Told& told, const std::vector<Found>& rows, int width
                {"time goes to", false, Room::wrap, 1}});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Found& found = rows[i];
-    const std::string step = forecast::seconds_words(found.offer.seconds);
+    const std::string step = human_seconds(found.offer.seconds);
     table.add({std::to_string(i + 1),
                has_steps_alike ? step : step + " for " + human_count(static_cast<double>(found.offer.tokens)) + " tokens",
                speed_words(found.offer), mfu_words(found), peak_words(found.offer),
@@ -119,7 +119,7 @@ std::string differences(const Found& from, const Found& to, int width) {
   Table table({{"of a step"}, {"yours", true}, {"the best", true}});
   for (std::size_t i = 0; i < std::min(kMostDifferences, sorted.size()); ++i) {
     const auto& [what, times] = sorted[i];
-    table.add({what, forecast::seconds_words(times.first), forecast::seconds_words(times.second)});
+    table.add({what, human_seconds(times.first), human_seconds(times.second)});
   }
   return table.text(width);
 }
@@ -128,7 +128,7 @@ std::string against_words(const Told& told, const Found& best, int width) {
   const Found& yours = *told.against;
   const double speed = yours.seconds_per_token() / best.seconds_per_token();
   std::string text = fmt::format("Yours is {}: {}, {} tokens/s a device, {}{}. ", layout_words(yours),
-                                 forecast::seconds_words(yours.offer.seconds), speed_words(yours.offer), human_bytes(yours.offer.peak),
+                                 human_seconds(yours.offer.seconds), speed_words(yours.offer), human_bytes(yours.offer.peak),
                                  yours.offer.fits() ? "" : ", which does not fit");
   if (speed <= 1.001) return wrapped(text + "Nothing faster was found.\n", width, 2);
   text += fmt::format("The fastest that was found is {:.2f} times as fast. On the longest chain of what waits for one another:\n", speed);
@@ -161,7 +161,7 @@ forecast::Front front_of(const Told& told, const std::string& title) {
                            {"of " + human_bytes(on.outcome.usable_memory), true}, {"layout"}, {"time goes to"}, {"command"}};
   for (const Found& found : shown(told)) {
     const advice::Offer& offer = found.offer;
-    front.table->rows.push_back({page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
+    front.table->rows.push_back({page::number_cell(human_seconds(offer.seconds), offer.seconds),
                                  page::number_cell(speed_words(found.offer), offer.tokens_per_second_per_device),
                                  page::number_cell(mfu_words(found), found.mfu.value_or(0)),
                                  page::number_cell(peak_words(offer), static_cast<double>(offer.peak)),

@@ -264,7 +264,8 @@ std::string to_text(const LayoutDiff& diff, const DiffOptions& options) {
     if (first->kind != "activation" || lists_activations) add_kind(table, {first, last}, options.width);
     first = last;
   }
-  std::string words = "\n" + state_words(diff, diff.differences.size() - activations);
+  const std::string of_what = options.filter.empty() ? "" : fmt::format("Of the tensors that match {}:\n", options.filter);
+  std::string words = "\n" + of_what + state_words(diff, diff.differences.size() - activations);
   if (activations > 0) words += activation_words(diff, activations, lists_activations);
   return table.text(options.width) + wrapped(words, options.width, 2);
 }

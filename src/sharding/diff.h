@@ -49,6 +49,7 @@ LayoutDiff diff(const Layout& before, const Layout& after);
 struct DiffOptions {
   bool activations = false;  // list activations even if state moves too
   int width = 0;             // of the terminal; 0: unlimited
+  std::string filter = {};   // that both layouts were limited to (sharding/report.h)
 };
 std::string to_text(const LayoutDiff& diff, const DiffOptions& options);
 std::string to_json(const LayoutDiff& diff);

@@ -43,7 +43,9 @@ struct Finding {
   std::string cost;
   std::string fix = {};          // in words, if no settings fix it
   std::vector<Keys> tries = {};  // settings that may fix it, the likeliest first
-  Gain gain = Gain::none;        // the gain that a fix must bring; if one is required and no fix brings it, the finding is dropped
+  Gain gain = Gain::none;        // the gain that a fix must bring; if one is required and no fix brings it, the finding is dropped,
+                                 // unless it `stays`
+  bool stays = false;            // as a remark, if a gain is required and no fix brings it
   std::vector<Fix> fixes = {};   // the tries that were found to fix it, the fastest first
 };
 

@@ -9,10 +9,6 @@
 namespace moesh::sharding {
 namespace {
 
-bool is_on(const LaidTensor& tensor, AxisIndex axis) {
-  return std::any_of(tensor.spec.dims.begin(), tensor.spec.dims.end(), [&](const AxisList& axes) { return holds(axes, axis); });
-}
-
 std::string axis_words(const mesh::Axis& axis) { return fmt::format("{}={}", axis.name, axis.size()); }
 
 // The settings that add the axis to every rule of the labels, as its last axis.
@@ -48,7 +44,8 @@ void find_unused_axes(const Layout& layout, const LintOptions& options, Findings
   for (std::size_t i = 0; i < layout.mesh.axes().size(); ++i) {
     const mesh::Axis& axis = layout.mesh.axes()[i];
     const auto index = static_cast<AxisIndex>(i);
-    if (axis.size() == 1 || std::any_of(all.begin(), all.end(), [&](const LaidTensor* t) { return is_on(*t, index); })) continue;
+    const auto has_use = [&](const LaidTensor* tensor) { return shards_a_dim(tensor->spec, index); };
+    if (axis.size() == 1 || std::any_of(all.begin(), all.end(), has_use)) continue;
     Finding f{Severity::warning, "unused-axis", axis.name, fmt::format("axis {} shards nothing", axis.name),
               "mesh axis " + axis_words(axis), fmt::format("{} devices hold and compute the same", axis.size()),
               fmt::format("{}=1, or a rule that uses it", mesh::key_for(mesh::Level::ici, axis.name))};

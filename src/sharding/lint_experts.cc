@@ -24,9 +24,7 @@ double exchange_bytes(double tokens, const LaidRegion& r) {
 std::string bytes(double b) { return human_bytes(b); }
 
 std::string axis_words(const LaidRegion& region, const mesh::Mesh& mesh) {
-  std::vector<std::string> names;
-  for (const AxisIndex axis : region.axes) names.push_back(mesh.axis(axis).name);
-  return join(names, "+");
+  return join(names_of(region.axes, mesh), "+");
 }
 
 // Finds that the other strategy to bring tokens to experts would send clearly fewer bytes.

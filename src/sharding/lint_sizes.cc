@@ -88,7 +88,7 @@ std::vector<Keys> ways_to_divide(const Uneven& one, const Layout& layout, const 
   return tries;
 }
 
-std::string names_of(const Uneven& one) {
+std::string labels_of(const Uneven& one) {
   std::vector<std::string> labels(one.labels.begin(), one.labels.end());
   return join(labels, ", ");
 }
@@ -101,7 +101,7 @@ void find_uneven(const Layout& layout, const LintOptions& options, Findings& fin
     const std::int64_t block = divide_up(one.size, blocks);
     const std::int64_t used = divide_up(one.size, block);
     Finding f{one.severity, "uneven", one.key(layout.mesh),
-              fmt::format("{} of size {} does not divide over {} ({}); it divides over {}", names_of(one), one.size,
+              fmt::format("{} of size {} does not divide over {} ({}); it divides over {}", labels_of(one), one.size,
                           counted(blocks, "shard"), axis_names(one.axes, layout.mesh), divisors_of(one.size)),
               few_of(one.places),
               one.severity == Severity::error
@@ -176,7 +176,9 @@ void find_small_batch(const Layout& layout, const LintOptions& options, Findings
     f.what = options.rows < blocks
                  ? fmt::format("a pass of {} is smaller than the {} shards of its batch", counted(options.rows, "row"), blocks)
                  : fmt::format("a pass of {} does not divide over the {} shards of its batch", counted(options.rows, "row"), blocks);
-    f.cost = fmt::format("{} of {} shards have nothing to do", blocks - used, blocks);
+    f.cost = used < blocks ? fmt::format("{} of {} shards have nothing to do", blocks - used, blocks)
+                           : fmt::format("the last of {} shards has {} where the others have {}", blocks,
+                                         counted(options.rows - (used - 1) * block, "row"), block);
   } else {
     return;
   }

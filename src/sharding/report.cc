@@ -1,7 +1,6 @@
 #include "sharding/report.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -13,9 +12,6 @@
 
 namespace moesh::sharding {
 namespace {
-
-constexpr std::array<std::string_view, 9> kOrder{"embedding", "attention", "dense MLP",      "router",         "experts",
-                                                 "shared experts", "norms",     "logits", "other"};
 
 struct Totals {
   std::int64_t elements = 0;
@@ -35,7 +31,7 @@ std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> by_component
     found[std::string(component_of(tensor.role))].push_back(&tensor);
   }
   std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> ordered;
-  for (const std::string_view name : kOrder) {
+  for (const std::string_view name : components()) {
     if (const auto group = found.find(std::string(name)); group != found.end()) ordered.emplace_back(*group);
   }
   return ordered;
@@ -89,19 +85,19 @@ std::string cache_table(const Layout& layout, int width) {
 }
 
 // A layout of training has optimizer state, one of decoding a KV cache.
-std::string totals(const Layout& layout) {
+std::string totals(const Layout& layout, bool has_moments_on_host) {
   Totals parameters;
   Totals others;
   for (const LaidTensor& tensor : layout.parameters) parameters.add(tensor, layout.mesh);
   for (const auto* tensors : {&layout.moments, &layout.states}) {
     for (const LaidTensor& tensor : *tensors) others.add(tensor, layout.mesh);
   }
-  return fmt::format(
-      "{} parameters. On each device: {} of parameters + {} of {} = {}.\n"
-      "Input {} of tokens lies as {}.\n",
-      human_count(static_cast<double>(parameters.elements)), human_bytes(parameters.bytes), human_bytes(others.bytes),
-      layout.states.empty() ? "optimizer state" : "KV cache", human_bytes(parameters.bytes + others.bytes),
-      moesh::to_string(layout.input.shape), spec_words(layout.input.spec, layout.mesh));
+  const std::string other = fmt::format("{} of {}", human_bytes(others.bytes), layout.states.empty() ? "optimizer state" : "KV cache");
+  const std::string rest = has_moments_on_host ? fmt::format("; {} wait in the host's memory", other)
+                                               : fmt::format(" + {} = {}", other, human_bytes(parameters.bytes + others.bytes));
+  return fmt::format("{} parameters. On each device: {} of parameters{}.\nInput {} of tokens lies as {}.\n",
+                     human_count(static_cast<double>(parameters.elements)), human_bytes(parameters.bytes), rest,
+                     moesh::to_string(layout.input.shape), spec_words(layout.input.spec, layout.mesh));
 }
 
 // Refuses the filter and suggests the nearest names: paths, their parts, the words of these, and labels.
@@ -191,7 +187,7 @@ std::string report(const Layout& layout, const ReportOptions& options) {
   if (!kept.parameters.empty()) text += parameter_table(kept, options.width) + "\n";
   if (!kept.states.empty()) text += cache_table(kept, options.width) + "\n";
   if (options.activations || only_activations) text += activation_table(kept, options.width) + "\n";
-  return text + wrapped(totals(layout), options.width, 2);
+  return text + wrapped(totals(layout, options.has_moments_on_host), options.width, 2);
 }
 
 }  // namespace moesh::sharding

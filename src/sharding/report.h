@@ -13,6 +13,7 @@ struct ReportOptions {
   std::string filter;        // only tensors whose path contains this or that have it as a label; empty: all
   bool activations = false;  // list activations too
   int width = 0;             // of the terminal; 0: unlimited
+  bool has_moments_on_host = false;  // the optimizer's moments wait in the host's memory
 };
 
 // The parameters by component with totals, the bytes of optimizer state, and the bytes that one device holds.

@@ -1,6 +1,14 @@
 #include "sharding/role.h"
 
 namespace moesh::sharding {
+namespace {
+
+constexpr std::string_view kComponents[] = {"embedding",      "attention", "dense MLP", "router",                 "experts",
+                                            "shared experts", "norms",     "logits",    "multi-token prediction", "other"};
+
+}  // namespace
+
+std::span<const std::string_view> components() { return kComponents; }
 
 std::string_view component_of(Role role) {
   switch (role) {

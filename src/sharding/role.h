@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace moesh::sharding {
@@ -27,10 +28,13 @@ enum class Role : std::uint8_t {
   router_bias,
   expert_kernel,
   expert_bias,
-  prediction_kernel,  // of multi-token prediction: from two embeddings to one
+  prediction_kernel,  // of multi-token prediction: from two embeddings to one; the last role
 };
 
 // The component of the model that parameters of the role belong to, for totals: "experts", "attention", ...
 std::string_view component_of(Role role);
+
+// All components, in the order in which a model uses them.
+std::span<const std::string_view> components();
 
 }  // namespace moesh::sharding

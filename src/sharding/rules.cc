@@ -24,14 +24,6 @@ void check_labels(const Labels& labels, const std::string& path) {
   }
 }
 
-AxisList axes_in_mesh(const config::AxisRule& rule, const mesh::Mesh& mesh) {
-  AxisList axes;
-  for (const std::string& name : rule.axes) {
-    if (const auto axis = mesh.find(name)) axes.push_back(*axis);
-  }
-  return axes;
-}
-
 // The first axis of the rule that a dim has already, with that dim.
 std::optional<std::pair<AxisIndex, std::size_t>> conflict(const AxisList& axes, const Spec& spec) {
   for (const AxisIndex axis : axes) {
@@ -75,6 +67,14 @@ constexpr std::size_t kLengths = 64;  // label lengths that are told apart
 std::size_t length_of(const std::string& label) { return std::min(label.size(), kLengths - 1); }
 
 }  // namespace
+
+AxisList axes_in_mesh(const config::AxisRule& rule, const mesh::Mesh& mesh) {
+  AxisList axes;
+  for (const std::string& name : rule.axes) {
+    if (const auto axis = mesh.find(name)) axes.push_back(*axis);
+  }
+  return axes;
+}
 
 Resolution resolve(const Labels& labels, const std::vector<config::AxisRule>& rules, const mesh::Mesh& mesh,
                    const std::string& path) {

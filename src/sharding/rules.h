@@ -32,6 +32,9 @@ struct Resolution {
   std::vector<RuleStep> steps;  // the rules that apply to this value's labels, in order
 };
 
+// The rule's axes that the mesh has.
+AxisList axes_in_mesh(const config::AxisRule& rule, const mesh::Mesh& mesh);
+
 // The spec, with the outcome of each rule. Refuses a label that two dims have.
 Resolution resolve(const Labels& labels, const std::vector<config::AxisRule>& rules, const mesh::Mesh& mesh,
                    const std::string& path = {});

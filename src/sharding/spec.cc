@@ -16,15 +16,21 @@ AxisList larger_than_one(const AxisList& axes, const mesh::Mesh& mesh) {
   return kept;
 }
 
-std::string names(const AxisList& axes, const mesh::Mesh& mesh) {
-  std::vector<std::string> words;
-  for (const AxisIndex axis : axes) words.push_back(mesh.axis(axis).name);
-  return join(words, ", ");
-}
+std::string listed(const AxisList& axes, const mesh::Mesh& mesh) { return join(names_of(axes, mesh), ", "); }
 
 }  // namespace
 
 bool holds(const AxisList& axes, AxisIndex axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
+
+bool shards_a_dim(const Spec& spec, AxisIndex axis) {
+  return std::any_of(spec.dims.begin(), spec.dims.end(), [&](const AxisList& axes) { return holds(axes, axis); });
+}
+
+std::vector<std::string> names_of(const AxisList& axes, const mesh::Mesh& mesh) {
+  std::vector<std::string> names;
+  for (const AxisIndex axis : axes) names.push_back(mesh.axis(axis).name);
+  return names;
+}
 
 Spec whole_spec(std::size_t rank) {
   Spec spec;
@@ -93,12 +99,12 @@ std::string to_string(const Spec& spec, const mesh::Mesh& mesh) {
     if (axes.empty()) {
       words.emplace_back("-");
     } else {
-      words.push_back(axes.size() == 1 ? names(axes, mesh) : "(" + names(axes, mesh) + ")");
+      words.push_back(axes.size() == 1 ? listed(axes, mesh) : "(" + listed(axes, mesh) + ")");
     }
   }
   std::string text = "[" + join(words, ", ") + "]";
-  if (!spec.partial.empty()) text += " +sum(" + names(spec.partial, mesh) + ")";
-  if (!spec.own.empty()) text += " +own(" + names(spec.own, mesh) + ")";
+  if (!spec.partial.empty()) text += " +sum(" + listed(spec.partial, mesh) + ")";
+  if (!spec.own.empty()) text += " +own(" + listed(spec.own, mesh) + ")";
   return text;
 }
 

@@ -25,6 +25,11 @@ struct Spec {
 
 bool holds(const AxisList& axes, AxisIndex axis);
 
+// Whether the axis shards a dim.
+bool shards_a_dim(const Spec& spec, AxisIndex axis);
+
+std::vector<std::string> names_of(const AxisList& axes, const mesh::Mesh& mesh);
+
 // A spec that shards nothing.
 Spec whole_spec(std::size_t rank);
 

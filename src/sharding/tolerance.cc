@@ -17,15 +17,11 @@ bool shards_parameters(const mesh::Axis& axis) {
   return axis.size() > 1 && kAxes.contains(axis.name);
 }
 
-bool is_on(const Spec& spec, AxisIndex axis) {
-  return std::any_of(spec.dims.begin(), spec.dims.end(), [&](const AxisList& axes) { return holds(axes, axis); });
-}
-
 AxisList left_out(const LaidTensor& tensor, const mesh::Mesh& mesh) {
   AxisList axes;
   for (std::size_t i = 0; i < mesh.axes().size(); ++i) {
     const auto axis = static_cast<AxisIndex>(i);
-    if (shards_parameters(mesh.axis(axis)) && !is_on(tensor.spec, axis)) axes.push_back(axis);
+    if (shards_parameters(mesh.axis(axis)) && !shards_a_dim(tensor.spec, axis)) axes.push_back(axis);
   }
   return axes;
 }

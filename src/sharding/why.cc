@@ -39,46 +39,51 @@ std::string axes_remarks(const config::AxisRule& rule, const mesh::Mesh& mesh) {
   return text;
 }
 
-std::string taken_words(const LaidTensor& tensor, const config::AxisRule& rule, const RuleStep& step,
+// `ruled`: the spec that rules and constraint give.
+std::string taken_words(const LaidTensor& tensor, const Spec& ruled, const config::AxisRule& rule, const RuleStep& step,
                         const mesh::Mesh& mesh) {
-  AxisList axes;
-  for (const std::string& name : rule.axes) {
-    if (const auto axis = mesh.find(name)) axes.push_back(*axis);
-  }
-  const std::int64_t count = shards(axes, mesh);
-  const std::int64_t kept = shards(tensor.spec.dims[step.dim], mesh);
+  const std::int64_t count = shards(axes_in_mesh(rule, mesh), mesh);
+  const std::int64_t kept = shards(ruled.dims[step.dim], mesh);
   const std::string peeled = kept == count ? "" : fmt::format(", of which the peeling below leaves {}", kept);
   return fmt::format("takes {}: {}{}{}", dim_words(tensor, step.dim),
                      count == 1 ? "whole, no axis larger than 1" : fmt::format("{} shards", count), peeled,
                      axes_remarks(rule, mesh));
 }
 
+Spec ruled_spec(const Layout& layout, const LaidTensor& tensor) { return lay(tensor.constraint, layout.rules, layout.mesh); }
+
 Verdict judge(const Layout& layout, const std::vector<config::AxisRule>& rules, const LaidTensor& tensor,
               const RuleStep& step) {
   const config::AxisRule& rule = rules[step.rule];
   const std::string dim = dim_words(tensor, step.dim);
-  Verdict v{rule_words(rule), rule.where, step.dim, "", ""};
+  Verdict v{rule_words(rule), rule.where, step.dim, step.outcome, ""};
   switch (step.outcome) {
     case Outcome::taken:
-      v.outcome = "taken";
-      v.words = taken_words(tensor, rule, step, layout.mesh);
+      v.words = taken_words(tensor, ruled_spec(layout, tensor), rule, step, layout.mesh);
       break;
     case Outcome::settled:
-      v.outcome = "settled";
       v.words = fmt::format("settles {}: replicated{}", dim, axes_remarks(rule, layout.mesh));
       break;
     case Outcome::dim_assigned:
-      v.outcome = "dim_assigned";
       v.words = fmt::format("passed over: {} was settled by {}", dim, rules[step.settling_rule].where);
       break;
     case Outcome::axis_taken:
-      v.outcome = "axis_taken";
       v.words = fmt::format("passed over whole: axis {}{} is taken by {}", layout.mesh.axis(step.blocking_axis).name,
                             layout.mesh.axis(step.blocking_axis).size() == 1 ? " (of size 1)" : "",
                             dim_words(tensor, step.blocking_dim));
       break;
   }
   return v;
+}
+
+std::string_view name_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::taken: return "taken";
+    case Outcome::settled: return "settled";
+    case Outcome::dim_assigned: return "dim_assigned";
+    case Outcome::axis_taken: return "axis_taken";
+  }
+  return "";
 }
 
 std::vector<config::AxisRule> rules_for(const Layout& layout, const LaidTensor& tensor) {
@@ -96,8 +101,14 @@ std::string changes(const Layout& layout, const LaidTensor& tensor) {
     text += fmt::format("Then {} is peeled off {}.\n", join(tensor.constraint.peeled, ", "),
                         dims.empty() ? "all dims" : "dim " + join(dims, ", "));
   }
-  return tensor.constraint.is_plain() ? text
-                                      : text + fmt::format("So it lies as {}.\n", spec_words(tensor.spec, layout.mesh));
+  const Spec ruled = ruled_spec(layout, tensor);
+  for (std::size_t dim = 0; dim < ruled.dims.size(); ++dim) {
+    if (ruled.dims[dim] == tensor.spec.dims[dim]) continue;
+    text += fmt::format("Then data is put first in dim {}, as shard_optimizer_over_data wants.\n", dim);
+  }
+  return tensor.constraint.is_plain() && ruled.dims == tensor.spec.dims
+             ? text
+             : text + fmt::format("So it lies as {}.\n", spec_words(tensor.spec, layout.mesh));
 }
 
 std::string unruled(const Layout& layout, const LaidTensor& tensor) {
@@ -120,9 +131,7 @@ std::string_view kind_of(const std::string& label) {
 }
 
 std::string list_words(const AxisList& axes, const mesh::Mesh& mesh) {
-  std::vector<std::string> words;
-  for (const AxisIndex axis : axes) words.push_back(mesh.axis(axis).name);
-  return words.empty() ? "no axis" : join(words, ", ");
+  return axes.empty() ? "no axis" : join(names_of(axes, mesh), ", ");
 }
 
 // Dims of the same kind that are sharded over different axes in the two values, at whatever position they are.
@@ -256,7 +265,7 @@ std::string why_json(const Layout& layout, const LaidTensor& tensor) {
   json.line().key("rules").begin_array();
   for (const Verdict& v : verdicts(layout, tensor)) {
     json.line().begin_object().key("rule").value(v.rule).key("where").value(v.where);
-    json.key("dim").value(static_cast<std::int64_t>(v.dim)).key("outcome").value(v.outcome);
+    json.key("dim").value(static_cast<std::int64_t>(v.dim)).key("outcome").value(name_of(v.outcome));
     json.key("words").value(v.words).end_object();
   }
   json.line().end_array();

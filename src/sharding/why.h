@@ -13,11 +13,11 @@ std::vector<const LaidTensor*> find_tensors(const Layout& layout, const std::str
 
 // What one rule did to the tensor, in words.
 struct Verdict {
-  std::string rule;     // "exp -> expert"
-  std::string where;    // file:line
+  std::string rule;   // "exp -> expert"
+  std::string where;  // file:line
   std::size_t dim;
-  std::string outcome;  // "taken", "settled", "dim_assigned", "axis_taken"
-  std::string words;    // "takes dim 0 (exp): 8 shards"
+  Outcome outcome;
+  std::string words;  // "takes dim 0 (exp): 8 shards"
 };
 
 // One verdict for each rule that applies to the tensor, in the order of the rules.

@@ -93,15 +93,29 @@ std::vector<forecast::Offloaded> moments_of(const plan::Plan& plan, const shardi
   return found;
 }
 
+forecast::Materialised materialised_of(const config::Settings& settings) {
+  return {settings.integer("gradient_accumulation_steps"), settings.integer("num_vocab_tiling"),
+          settings.text("attention") == "dot_product", settings.boolean("use_iota_embed")};
+}
+
 }  // namespace
+
+bool keeps_moments_on_host(const config::Settings& settings, const mesh::Chip& chip) {
+  return settings.boolean("optimizer_memory_host_offload") && !chip.has_memory_of_host();
+}
 
 std::vector<forecast::Offloaded> offloaded_of(const graph::Graph& model, const StepProgram& program, const Where& where,
                                               const config::Settings& settings) {
   if (where.target.chip.has_memory_of_host()) return {};
   std::vector<forecast::Offloaded> offloaded = stacks_of(model, program, offloaded_names(settings));
-  if (!settings.boolean("optimizer_memory_host_offload")) return offloaded;
+  if (!keeps_moments_on_host(settings, where.target.chip)) return offloaded;
   for (const forecast::Offloaded& moment : moments_of(program.plan, where.layout)) offloaded.push_back(moment);
   return offloaded;
+}
+
+forecast::Elsewhere elsewhere_of(const graph::Graph& model, const StepProgram& program, const Where& where,
+                                 const config::Settings& settings) {
+  return {offloaded_of(model, program, where, settings), materialised_of(settings)};
 }
 
 }  // namespace moesh::train

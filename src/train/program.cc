@@ -22,6 +22,7 @@
 #include "plan/arena.h"
 #include "plan/lower.h"
 #include "run/program.h"
+#include "train/offload.h"
 
 namespace moesh::train {
 namespace {
@@ -127,7 +128,9 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
   };
   if (const auto fixed = fixed_reduction(settings, where)) return with(*fixed, see);
   StepProgram each_pass = with(Reduction::each_pass, {}), once = with(Reduction::once, {});
-  const auto forecast_of = [&](const StepProgram& program) { return forecast::forecast(program.plan, where.layout, where.target, {}); };
+  const auto forecast_of = [&](const StepProgram& program) {
+    return forecast::forecast(program.plan, where.layout, where.target, {}, elsewhere_of(model, program, where, settings));
+  };
   const forecast::Forecast often = forecast_of(each_pass), rarely = forecast_of(once);
   const bool has_room = rarely.fits() || rarely.memory.peak <= often.memory.peak;
   StepProgram& better = has_room && rarely.seconds < often.seconds ? once : each_pass;

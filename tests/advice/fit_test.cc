@@ -2,6 +2,8 @@
 #include "advice/fit.h"
 #include "advice/remedies.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "advice/factorings.h"
@@ -207,6 +209,50 @@ TEST(Factorings, KnowTheStateOfTheLayoutThatTheyMake) {
     }
     EXPECT_EQ(state, one.state_bytes) << session::headline(made);
   }
+}
+
+// Moments that wait in the host's memory take nothing of a device's. Virtual devices have no other memory.
+TEST(Factorings, LeaveOutMomentsOnTheHost) {
+  const auto state = [](const std::string& more) {
+    const session::Session session = test::session("model_name=llama2-7b " + more);
+    return *state_on(session, session.mesh);
+  };
+  const std::string host = " optimizer_memory_host_offload=true";
+  EXPECT_EQ(3 * state("compile_topology=a100-40gb-2" + host), state("compile_topology=a100-40gb-2"));
+  EXPECT_EQ(state("compile_topology=cpu-2" + host), state("compile_topology=cpu-2"));
+}
+
+// The larger machines of an alias are those of what it stands for.
+TEST(Fit, NamesALargerMachineThanAnAlias) {
+  const auto machines = [](const std::string& name) {
+    std::vector<std::string> keys;
+    for (const Offer& offer : remedies("model_name=llama3-70b per_device_batch_size=1 compile_topology=" + name).offers) {
+      for (const std::string& key : offer.keys) {
+        if (key.starts_with("compile_topology=")) keys.push_back(key);
+      }
+    }
+    return keys;
+  };
+  EXPECT_FALSE(machines("a3").empty());
+  EXPECT_EQ(machines("a3"), machines("h100-8"));
+}
+
+// Narrower weights are also gathered and read in less time, which may count for more than that moments would do.
+TEST(Fit, OffersTheFasterOfNarrowerTypes) {
+  const std::string request =
+      "model_name=mixtral-8x7b compile_topology=h100-8 ici_expert_parallelism=8 ici_fsdp_parallelism=1 per_device_batch_size=8";
+  const Remedies found = remedies(request);
+  const auto rounds = std::find_if(found.offers.begin(), found.offers.end(), [](const Offer& offer) { return offer.rounds; });
+  ASSERT_NE(rounds, found.offers.end());
+  const std::optional<Planned> weights = try_keys(test::words_of(request), {"weight_dtype=bfloat16"});
+  ASSERT_TRUE(weights && offer_of({}, *weights).fits_well());
+  EXPECT_GE(rounds->tokens_per_second_per_device, offer_of({}, *weights).tokens_per_second_per_device);
+}
+
+TEST(Fit, RoundsTheSpeedOfAnOffer) {
+  Offer offer;
+  offer.tokens_per_second_per_device = 3294.6;
+  EXPECT_EQ(speed_words(offer), "3,295");
 }
 
 // Only on one device: several devices must add up all gradients before any of them is applied.

@@ -145,7 +145,8 @@ TEST(Counted, GivesTheNounItsNumber) {
 TEST(Units, SayHowLongItTook) {
   EXPECT_EQ(human_seconds(0.00042), "0.42 ms");
   EXPECT_EQ(human_seconds(0.25), "250 ms");
-  EXPECT_EQ(human_seconds(3.14), "3.1 s");
+  EXPECT_EQ(human_seconds(3.14), "3.14 s") << "steps differ in the third digit";
+  EXPECT_EQ(human_seconds(31.4), "31.4 s");
   EXPECT_EQ(human_seconds(725), "12:05 min");
   EXPECT_EQ(human_seconds(12000), "3:20:00 h");
 }

@@ -147,5 +147,18 @@ TEST(ShardingsDecoding, ListsTheCacheInsteadOfOptimizerState) {
   EXPECT_EQ(json["totals"]["kv_cache_bytes_per_device"].get<std::int64_t>(), 2 * (256 << 20) + 2 * (128 << 10));
 }
 
+// A command that is named for a collective plans the same step.
+TEST(CompileDecoding, NamesCommandsThatPlanIt) {
+  for (const std::string stage : {"--decode", "--prefill"}) {
+    const std::string why = "why " + stage + kTensor;
+    EXPECT_THAT(outcome(why + " --at decoder").out, ::testing::ContainsRegex("`moesh why c[0-9]+ " + stage + " ...` tells of one"));
+    EXPECT_THAT(outcome(why + " --at xyzzyxyzzy").err, HasSubstr("fix: `moesh compile " + stage + " ... --all` lists them"));
+    EXPECT_THAT(outcome(why + " c9999").err, HasSubstr("fix: `moesh compile " + stage + " ... --all` lists them"));
+    const std::string alone = "why " + stage + " model_name=qwen3-0.6b compile_topology=h100-1 ";
+    EXPECT_THAT(outcome(alone + "c1").err, HasSubstr("fix: `moesh compile " + stage + " ...` tells what a step takes"));
+    EXPECT_THAT(outcome(alone + "--at mlp").err, HasSubstr("fix: `moesh compile " + stage + " ...` tells what a step takes"));
+  }
+}
+
 }  // namespace
 }  // namespace moesh::cli

@@ -107,6 +107,14 @@ TEST(Compile, SetsTwoPlansSideBySide) {
   EXPECT_THAT(slower.out, HasSubstr("collectives that differ")) << "as many bytes, which take longer";
 }
 
+TEST(Compile, SaysWhichOfTwoPlansFitsNarrowly) {
+  const Outcome made = outcome(
+      "compile model_name=llama2-7b compile_topology=v5e-8 per_device_batch_size=1 gradient_accumulation_steps=2 max_target_length=1024 "
+      "--diff per_device_batch_size=2 gradient_accumulation_steps=1");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, ::testing::ContainsRegex("\nit fits +narrowly +yes"));
+}
+
 // The time that a step waits for values in the host's memory has a line of its own, so that the parts add up to the total.
 TEST(Compile, SetsWaitsForTheHostSideBySide) {
   const Outcome made = outcome(
@@ -139,7 +147,7 @@ TEST(Compile, TellsWhatWouldMakeItFit) {
   EXPECT_FALSE(json_of(large + " --json")["fits"].get<bool>());
   // The suggestions hold: the larger topology does make the step fit.
   EXPECT_THAT(made.out, HasSubstr("\nnum_moe_token_chunks=2 (fits narrowly) "));
-  EXPECT_THAT(made.out, HasSubstr("mu_dtype=bfloat16 (the losses differ) "));
+  EXPECT_THAT(made.out, HasSubstr("weight_dtype=bfloat16 (the losses differ) "));
   EXPECT_THAT(made.out, HasSubstr("\ncompile_topology=v5p-32 ici_fsdp_parallelism=4 "));
   EXPECT_TRUE(json_of(large + " --json compile_topology=v5p-32 ici_fsdp_parallelism=4")["fits"].get<bool>());
 }
@@ -233,6 +241,7 @@ TEST(Why, RefusesACollectiveThatThePlanLacks) {
   const Outcome alone = outcome("why c1 model_name=qwen3-0.6b compile_topology=h100-1");
   EXPECT_EQ(alone.code, 2);
   EXPECT_THAT(alone.err, HasSubstr("there is no collective c1: this plan sends nothing"));
+  EXPECT_THAT(alone.err, HasSubstr("fix: `moesh compile ...` tells what a step takes"));
 }
 
 class WhyAt : public ::testing::Test {

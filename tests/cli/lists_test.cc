@@ -73,6 +73,10 @@ TEST(Filters, AreHeededWhateverIsPrinted) {
   const std::string moved = outcome("shardings" + request + " --diff ici_fsdp_parallelism=8 ici_expert_parallelism=1").out;
   EXPECT_THAT(moved, HasSubstr("MoeBlock_0/wi_0"));
   EXPECT_THAT(moved, Not(HasSubstr("self_attention")));
+  EXPECT_THAT(moved, HasSubstr("\nOf the tensors that match MoeBlock_0:\n3 tensors of the state move. "));
+  const auto bytes = [](const std::string& line) { return nlohmann::json::parse(outcome(line).out)["state_bytes_per_device"]["before"].get<double>(); };
+  const std::string all = request.substr(request.find(" model")), diff = " --json --diff ici_fsdp_parallelism=8 ici_expert_parallelism=1";
+  EXPECT_LT(bytes("shardings" + request + diff), bytes("shardings" + all + diff)) << "sums are of what is listed";
   // Filtering by a label that only activations have lists activations.
   EXPECT_THAT(outcome("shardings" + request.substr(request.find(" model")) + " --filter activation_embed").out, HasSubstr("layer_output"));
 }

@@ -80,8 +80,8 @@ TEST_F(PlanPage, HasTheFiguresOfTheJson) {
   const auto words = [](const Json& bytes) { return human_bytes(bytes.get<double>()); };
   const Json& memory = json["memory_per_device"];
   EXPECT_THAT(page, HasSubstr(fmt::format("<small>fits: {} of {}</small>", words(memory["peak"]), words(memory["usable"]))));
-  EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", forecast::seconds_words(json["seconds_per_step"]))));
-  EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", forecast::seconds_words(json["exposed_seconds"]))));
+  EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", human_seconds(json["seconds_per_step"]))));
+  EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", human_seconds(json["exposed_seconds"]))));
   EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", with_commas(std::llround(json["tokens_per_second_per_device"].get<double>())))));
   EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{:.1f}%</strong>", 100 * json["mfu"].get<double>())));
   for (const auto& [component, bytes] : memory["components"].items()) {
@@ -119,6 +119,30 @@ TEST_F(PlanPage, SetsTwoLayoutsSideBySide) {
   EXPECT_LT(last_other, first_alike) << "those that differ stand first";
   const std::string same = page_of(std::string(kMoe) + " --diff steps=3");
   EXPECT_THAT(same, AllOf(HasSubstr("<p>All lie alike.</p>"), Not(HasSubstr("class=\"t other\""))));
+}
+
+// Machines differ in the links that their plans have lanes for.
+TEST_F(PlanPage, GivesEachPlanTheLanesOfItsOwnLinks) {
+  const std::string page = page_of(std::string(kDense) + " compile_topology_num_slices=2 dcn_data_parallelism=2 --diff compile_topology=h100-8 "
+                                                         "compile_topology_num_slices=1 dcn_data_parallelism=1");
+  expect_sound(page);
+  const auto lanes = [&](const std::string& link) { return count_of(page, ">" + link + "</text>"); };
+  EXPECT_EQ(lanes("ici"), 3) << "of the whole step and of a layer of both passes";
+  EXPECT_EQ(lanes("dcn"), 3);
+  EXPECT_EQ(lanes("nvlink"), 3);
+  EXPECT_EQ(lanes("infiniband"), 0);
+}
+
+TEST_F(PlanPage, TellsOfMomentsWhatTheyLieOverBesides) {
+  const std::string page = page_of("model_name=llama2-7b compile_topology=v5p-16 ici_data_parallelism=2 ici_fsdp_parallelism=4 shard_optimizer_over_data=true");
+  EXPECT_THAT(page, AllOf(HasSubstr("Then data is put first in dim "), Not(HasSubstr("peeling"))));
+}
+
+TEST_F(PlanPage, NamesTheCommandThatTellsOfItsCollectives) {
+  const std::string decoding = std::string(kDense) + " per_device_batch_size=1 max_target_length=1024";
+  EXPECT_THAT(page_of(kDense), HasSubstr("<code>moesh why c1 ...</code>"));
+  EXPECT_THAT(page_of("--decode " + decoding), HasSubstr("<code>moesh why c1 --decode ...</code>"));
+  EXPECT_THAT(page_of("--prefill " + decoding), HasSubstr("<code>moesh why c1 --prefill ...</code>"));
 }
 
 TEST_F(PlanPage, SaysWhatMakesAStepFit) {

@@ -60,6 +60,26 @@ TEST(Search, WritesTheSameAsJson) {
   }
 }
 
+TEST(Search, TellsSpeedsAsCompileDoes) {
+  const std::string told = outcome(kSearched).out;
+  for (const Json& found : Json::parse(outcome(kSearched + "--json").out)["machines"].at(0)["front"]) {
+    const std::string command = found["command"], compiled = outcome(command.substr(command.find("compile"))).out;
+    const std::size_t end = compiled.find(" tokens/s a device"), begin = compiled.rfind(' ', end - 1);
+    ASSERT_NE(end, std::string::npos) << compiled;
+    EXPECT_THAT(told, HasSubstr(compiled.substr(begin, end - begin) + "  ")) << command;
+  }
+}
+
+// Moments that wait in the host's memory leave room for a step that would not fit beside them.
+TEST(Search, FindsWhatFitsBesideMomentsOnTheHost) {
+  const std::string two = "search model_name=llama2-7b compile_topology=a100-40gb-2 custom_mesh_and_rule=pure-fsdp per_device_batch_size=1 "
+                          "remat_policy=full ";
+  EXPECT_EQ(outcome(two).code, 1);
+  const Outcome made = outcome(two + "optimizer_memory_host_offload=true");
+  EXPECT_EQ(made.code, 0) << made.out;
+  EXPECT_THAT(made.out, HasSubstr("fsdp=2, pure-fsdp rules"));
+}
+
 TEST(Search, WritesAPageOfTheBest) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/best.html";

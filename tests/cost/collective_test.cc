@@ -81,6 +81,20 @@ TEST(CollectiveSeconds, AxesThatShareADimShareItsLinks) {
   EXPECT_DOUBLE_EQ(v5p.seconds(Kind::all_gather, {0, 1}), 2e-6 + 3 * kBytes / (2 * port));
 }
 
+// Along a side of eight chips the middle axis has every second pair: the outer two together have chips 0, 1, 4 and 5 of it.
+TEST(CollectiveSeconds, AGroupWithAnotherAxisInItsMiddleSpansItsWholeDim) {
+  const double port = kReached * 100e9;
+  const Machine v6e("v6e-64", {{"outer", 2, 1}, {"middle", 2, 1}, {"inner", 2, 1}, {"fsdp", 8, 1}});
+  const Group& apart = v6e.network.group({0, 2});
+  ASSERT_EQ(apart.size(), 1u);
+  ASSERT_EQ(apart[0].lines.size(), 1u);
+  EXPECT_EQ(apart[0].lines[0].devices, 4);
+  EXPECT_EQ(apart[0].lines[0].stride, 2);
+  EXPECT_DOUBLE_EQ(v6e.seconds(Kind::all_gather, {0, 2}), 6e-6 + 3 * kBytes / (port / 2));
+  EXPECT_EQ(v6e.network.group({1, 2})[0].lines[0].stride, 1) << "these two adjoin";
+  EXPECT_EQ(v6e.network.group({0, 1})[0].lines[0].stride, 2);
+}
+
 // A device has one port for each of its seven peers; a group of two uses one of them.
 TEST(CollectiveSeconds, DirectLinksCarryByAsManyPortsAsThereArePeers) {
   const double port = 0.75 * 537.6e9 / 7;

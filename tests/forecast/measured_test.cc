@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "forecast/forecast.h"
 #include "forecast/schedule.h"
 #include "measure/calibration.h"
 #include "plan/arena.h"
@@ -112,6 +113,29 @@ TEST_F(SharedMachine, TakesWhatIsBoundedAlikeForWhatWasNotMeasured) {
   EXPECT_GT(products, 0);
 }
 
+// The rates of its file are those of all threads together.
+TEST_F(SharedMachine, ReachesAShareOfItsOwnPeak) {
+  mesh::Topology shared = target();
+  shared.chip.bf16_flops_per_second = 1e12;
+  const Forecast made = forecast(plan_, training_.session.layout, shared, {1e3, 1e9});
+  EXPECT_DOUBLE_EQ(made.mfu.value(), 1e9 / made.seconds / 1e12);
+  mesh::Topology chips = training_.session.target;
+  chips.chip.bf16_flops_per_second = 1e12;
+  const Forecast of_chips = forecast(plan_, training_.session.layout, chips, {1e3, 1e9});
+  EXPECT_DOUBLE_EQ(of_chips.mfu.value(), 1e9 / 4 / of_chips.seconds / 1e12);
+}
+
+// All devices together have as many rows, whichever experts a router favours, also where an op was not measured.
+TEST(SharedMachineWithSkew, TakesAsLongAsWithAnEvenRouter) {
+  const test::Training training(kSpread + " router_skew=2");
+  const plan::Plan& plan = training.trainer.plan();
+  mesh::Topology shared = training.session.target;
+  shared.chip.measured = {{"einsum float32", {{1, 1e-9}}}};
+  const cost::Network network(plan.mesh, shared);
+  const std::vector<Timing> even = timings_of(plan, network), drawn = timings_of(plan, network, RoutedRows(plan, Router::drawn));
+  for (std::size_t i = 0; i < even.size(); ++i) EXPECT_EQ(drawn[i].seconds, even[i].seconds) << plan.instructions[i].path;
+}
+
 TEST_F(SharedMachine, IsMeasuredByTheSameTasks) {
   std::vector<run::Span> spans;
   test::Training training(kSpread);
@@ -154,6 +178,7 @@ TEST(Calibration, WritesAFileThatIsRead) {
   EXPECT_EQ(machine.chip.title, facts.title);
   EXPECT_EQ(machine.chip.bf16_flops_per_second, 2e11);
   EXPECT_EQ(machine.chip.usable_memory_bytes, std::int64_t{1} << 32) << "a device's share";
+  EXPECT_EQ(mesh::find_topology(path + ":4", 2).chip.usable_memory_bytes, std::int64_t{1} << 31) << "slices share it too";
   ASSERT_TRUE(machine.chip.is_shared_machine());
   EXPECT_EQ(machine.chip.measured.size(), kTimes.size());
   EXPECT_DOUBLE_EQ(machine.chip.measured.at("einsum float32")[1].seconds, 1e-3);

@@ -318,6 +318,17 @@ TEST(LintSmallBatch, WarnsOfAPassSmallerThanItsShards) {
   EXPECT_EQ(findings[0].cost, "4 of 8 shards have nothing to do");
 }
 
+// 6 rows over 4 shards are 2, 2, 2 and none; 7 rows are 2, 2, 2 and 1.
+TEST(LintSmallBatch, TellsWhatTheLastShardsHave) {
+  const auto cost = [](const std::string& rows) {
+    const std::vector<Finding> findings =
+        found("model_name=llama2-7b compile_topology=h100-4 gradient_accumulation_steps=4 per_device_batch_size=" + rows, "small-batch");
+    return findings.size() == 1 ? findings[0].cost : "";
+  };
+  EXPECT_EQ(cost("1.5"), "1 of 4 shards have nothing to do");
+  EXPECT_EQ(cost("1.75"), "the last of 4 shards has 1 row where the others have 2");
+}
+
 TEST(LintSmallBatch, SaysNothingWhenTheLengthIsShardedInstead) {
   EXPECT_THAT(
       found("model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5 custom_mesh_and_rule=ep-as-cp "
@@ -354,12 +365,25 @@ TEST(Lint, PrintsWhatWhereCostAndFix) {
 TEST(Lint, PrintsWhatFixesLeadTo) {
   Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
   f.fixes = {{{"a=1", "b=2"}, 1 << 30, 2 << 30, 1.5, 1.25}, {{"c=3"}, 3L << 30, 2L << 30, 0.5, 0}};
-  EXPECT_THAT(to_text({f}), HasSubstr("  fix:   a=1 b=2   (1.00 GiB a device, 1.5 s a step, 1.25 x the speed)\n"
+  EXPECT_THAT(to_text({f}), HasSubstr("  fix:   a=1 b=2   (1.00 GiB a device, 1.50 s a step, 1.25 x the speed)\n"
                                       "  or:    c=3   (3.00 GiB a device, 500 ms a step; does not fit 2.00 GiB)\n"));
   const auto json = nlohmann::json::parse(to_json(std::vector{f}))["findings"][0];
   EXPECT_EQ(json["fix"], "a=1 b=2");
   EXPECT_EQ(json["fixes"][0]["peak_bytes_per_device"], 1 << 30);
   EXPECT_EQ(json["fixes"][1]["fits"], false);
+}
+
+TEST(Lint, PrintsWhatAFixChangesBesides) {
+  Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
+  Fix larger{{"a=1"}, 1 << 30, 2 << 30, 31.4, 1.25};
+  larger.devices = 1024;
+  larger.tokens = 2.5;
+  Fix rounded{{"b=2"}, 1 << 30, 2 << 30, 0.5, 1};
+  rounded.is_narrow = rounded.rounds = true;
+  f.fixes = {larger, rounded};
+  EXPECT_THAT(to_text({f}),
+              HasSubstr("  fix:   a=1   (1.00 GiB a device, 31.4 s a step, 1.25 x the speed of a device, 1,024 devices, 2.5 x the tokens a step)\n"
+                        "  or:    b=2   (1.00 GiB a device, 500 ms a step, 1.00 x the speed; fits narrowly; the losses differ)\n"));
 }
 
 // A shell would interpret brackets and blanks, so they are quoted.

@@ -28,6 +28,20 @@ TEST(Report, GroupsParametersByComponentInTheModelsOrder) {
   }
 }
 
+TEST(Report, ListsEveryParameter) {
+  for (const std::string request : {"model_name=deepseek3-tiny mtp_num_layers=1", "model_name=gpt3-52k", "model_name=gpt-oss-20b",
+                                    "model_name=gemma2-2b", "model_name=llama4-17b-16e"}) {
+    const Layout layout = test::session(request).layout;
+    const std::string text = report(layout, {});
+    for (const LaidTensor& parameter : layout.parameters) EXPECT_THAT(text, HasSubstr(parameter.path + " ")) << request;
+  }
+}
+
+TEST(Report, SaysWhatWaitsInTheHostsMemory) {
+  EXPECT_THAT(report_of({"", false, 0, true}),
+              HasSubstr("On each device: 21.7 GiB of parameters; 43.5 GiB of optimizer state wait in the host's memory.\n"));
+}
+
 TEST(Report, EndsWithTotals) {
   EXPECT_TRUE(report_of({}).ends_with(
       "46.7 B parameters. On each device: 21.7 GiB of parameters + 43.5 GiB of optimizer state = 65.2 GiB.\n"

@@ -174,6 +174,20 @@ TEST(Why, EndsWithTheAxesThatAreUnusedAndTheCopiesThatMakes) {
 
 TEST(Why, SaysNothingOfNeighboursOfAParameter) { EXPECT_THAT(why_of({"a"}, {8}, {}), Not(HasSubstr("Made by"))); }
 
+// Moments may lie over more than the rules give, from which nothing is peeled.
+TEST(Why, SaysWhatMomentsLieOverBesides) {
+  const session::Session session = test::session(
+      "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 shard_optimizer_over_data=true");
+  const LaidTensor& moment = test::tensor_at(session.layout.moments, "mu/decoder/layers/mlp/wi_0/kernel");
+  ASSERT_EQ(to_string(without_size_one(moment.spec, session.mesh), session.mesh), "[(data, fsdp), -, -]");
+  const std::string text = why(session.layout, moment);
+  EXPECT_THAT(text, HasSubstr("takes dim 0 (embed): 4 shards"));
+  EXPECT_THAT(text, HasSubstr("\nThen data is put first in dim 0, as shard_optimizer_over_data wants.\nSo it lies as [(data, fsdp), -, -].\n"));
+  EXPECT_THAT(text, Not(HasSubstr("peeling")));
+  EXPECT_THAT(why(session.layout, test::tensor_at(session.layout.parameters, "decoder/layers/mlp/wi_0/kernel")),
+              Not(HasSubstr("put first")));
+}
+
 TEST(Why, FindsTheTensorOfThatPathOrAllThatHoldIt) {
   const session::Session session = test::session("model_name=llama2-7b");
   EXPECT_EQ(find_tensors(session.layout, "token_embedder/embedding").size(), 1u);

@@ -127,6 +127,16 @@ TEST(Reduction, IsInEachPassWhereOneAtTheEndWouldNotFit) {
   EXPECT_FALSE(reduces_once(spread + narrow));
 }
 
+// What waits in the host's memory leaves room for gradients that are added up.
+TEST(Reduction, IsOnceWhereThatFitsBesideMomentsOnTheHost) {
+  const std::string tight =
+      "model_name=llama3-8b compile_topology=h100-64 ici_data_parallelism=16 ici_fsdp_parallelism=1 ici_tensor_parallelism=4 "
+      "shard_optimizer_over_data=true max_target_length=8080 gradient_accumulation_steps=4 per_device_batch_size=2.5 remat_policy=minimal ";
+  EXPECT_FALSE(reduces_once(tight));
+  ASSERT_TRUE(advice::plan_step(test::words_of(tight + "optimizer_memory_host_offload=true reduce_gradients=once")).step.forecast.fits());
+  EXPECT_TRUE(reduces_once(tight + "optimizer_memory_host_offload=true"));
+}
+
 // Equal gradients of virtual devices exist once; added up apart, they would not.
 TEST(Reduction, IsInEachPassOnVirtualDevices) {
   const std::string request = kPasses + "ici_data_parallelism=8 ";

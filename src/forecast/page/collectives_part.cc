@@ -77,8 +77,8 @@ std::string table_of(const Shown& shown) {
                                       : page::number_cell(words(value(*sent)), value(*sent)));
     };
     add([](const Sent& sent) { return sent.what.total_wire_bytes(); }, [](double bytes) { return human_bytes(bytes); });
-    add([](const Sent& sent) { return sent.seconds; }, seconds_words);
-    add([](const Sent& sent) { return sent.exposed; }, seconds_words);
+    add([](const Sent& sent) { return sent.seconds; }, human_seconds);
+    add([](const Sent& sent) { return sent.exposed; }, human_seconds);
     table.rows.push_back(std::move(row));
   }
   return to_html(table, true);
@@ -90,8 +90,8 @@ std::vector<page::Cell> total_row(const std::string& kind, const std::string& ax
   std::vector<page::Cell> row{{kind}, {axes}};
   for (const SentTotal& one : totals) row.push_back({with_commas(one.runs)});
   for (const SentTotal& one : totals) row.push_back({human_bytes(one.wire_bytes)});
-  for (const SentTotal& one : totals) row.push_back({seconds_words(one.seconds)});
-  for (const SentTotal& one : totals) row.push_back({seconds_words(one.exposed)});
+  for (const SentTotal& one : totals) row.push_back({human_seconds(one.seconds)});
+  for (const SentTotal& one : totals) row.push_back({human_seconds(one.exposed)});
   return row;
 }
 
@@ -129,9 +129,9 @@ std::string collectives_part(const Shown& shown) {
   std::string made = "<section id=\"collectives\"><h2>Collectives</h2>\n";
   if (std::none_of(shown.courses.begin(), shown.courses.end(), sends))
     return made + "<p>Nothing is exchanged.</p></section>\n";
-  const std::string first = fmt::format(
-      "<code>moesh why {} ...</code> tells why one is there.",
-      std::find_if(shown.courses.begin(), shown.courses.end(), sends)->shown.forecast.collectives.front().name);
+  const Forecast& any = std::find_if(shown.courses.begin(), shown.courses.end(), sends)->shown.forecast;
+  const std::string first =
+      fmt::format("<code>moesh why {} {}...</code> tells why one is there.", any.collectives.front().name, option_words(any));
   made += fmt::format("<p>In a step, of each device. {} {}</p>\n",
                       shown.is_one() ? "Those that take the longest first."
                                      : "Where plans differ most stands first; \u2013 is not there.",

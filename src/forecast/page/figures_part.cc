@@ -65,11 +65,11 @@ std::string figures_part(const Shown& shown) {
   made += tile(shown, "memory of a device", [](const ShownPlan& plan) { return memory_figure(plan.forecast); });
   made += tile(shown, step_words(shown.courses.front().shown.forecast), [](const ShownPlan& plan) {
     const Forecast& f = plan.forecast;
-    return Figure{seconds_words(f.seconds), "kernels run for " + seconds_words(f.kernels), f.seconds};
+    return Figure{human_seconds(f.seconds), "kernels run for " + human_seconds(f.kernels), f.seconds};
   });
   made += tile(shown, "exposed communication", [](const ShownPlan& plan) {
     const Forecast& f = plan.forecast;
-    return Figure{seconds_words(f.exposed), fmt::format("{:.1f}% of the step", 100 * f.exposed / f.seconds), f.exposed};
+    return Figure{human_seconds(f.exposed), fmt::format("{:.1f}% of the step", 100 * f.exposed / f.seconds), f.exposed};
   });
   made += tile(shown, "tokens/s a device", [](const ShownPlan& plan) {
     const double tokens = plan.forecast.tokens_per_second_per_device;

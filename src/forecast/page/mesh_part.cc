@@ -130,7 +130,7 @@ std::string card(const Shown& shown, const Course& course, const Exchanged& one,
   made += fmt::format(
       "<p class=\"big\">{} sent by each device</p><p>{}, of which kernels wait for {}: {:.1f}% of the step. {} of "
       "{}{}.</p><ul>",
-      human_bytes(one.total.wire_bytes), seconds_words(one.total.seconds), seconds_words(one.total.exposed),
+      human_bytes(one.total.wire_bytes), human_seconds(one.total.seconds), human_seconds(one.total.exposed),
       100 * one.total.exposed / f.seconds,
       counted(groups, "group"), counted(one.group, "device"),
       one.group > kMostDots ? fmt::format(", {} drawn", kMostDots) : "");

@@ -23,12 +23,10 @@ constexpr double kLeastDrawn = 0.25;  // in pixels
 // The name of a link by its index in the chip's list: "ici".
 std::string link_name(const Course& course, std::size_t link) { return course.shown.target.chip.links[link].kind; }
 
-// The links that collectives use, over all plans.
-std::set<std::size_t> links_of(const Shown& shown) {
+// The links that a plan's collectives use.
+std::set<std::size_t> links_of(const Course& course) {
   std::set<std::size_t> links;
-  for (const Course& course : shown.courses) {
-    for (const Timing& timing : course.timings) links.insert(timing.links.begin(), timing.links.end());
-  }
+  for (const Timing& timing : course.timings) links.insert(timing.links.begin(), timing.links.end());
   return links;
 }
 
@@ -69,7 +67,7 @@ std::string stretches(const std::vector<Stretch>& all, const page::Scale& x, dou
     const double begin = x.at(one.begin), width = x.at(one.end) - begin;
     const std::string words = fitting(one.name, width);
     made += rect({begin, y, std::max(0.5, width - 1), 15}, classes,
-                 fmt::format("{}: {}", one.name, seconds_words(one.end - one.begin)));
+                 fmt::format("{}: {}", one.name, human_seconds(one.end - one.begin)));
     if (!words.empty()) made += label(begin + 4, y + 11.5, words);
   }
   return made;
@@ -88,7 +86,7 @@ std::string overview(const Shown& shown, std::size_t plan) {
   std::vector<Layer> layers = layers_of(kernels, "k");
   layers.push_back(waits_of(kernels, bins, course.schedule.seconds));
   made += label(kScheduleLeft - 8, bottom - kLane / 2 + 4, "compute", "", "end") + stacked(layers, kScheduleLeft, column, bottom);
-  for (const std::size_t link : links_of(shown)) {
+  for (const std::size_t link : links_of(course)) {
     bottom += kLane + kGap;
     const Shares busy = shares_of(course, bins, kAxesColours, [&](InstructionId id) -> std::optional<std::size_t> {
       if (!keeps_busy(course.timing(id), link)) return std::nullopt;
@@ -126,7 +124,7 @@ std::string kernel_words(const Course& course, const Run& run) {
   const plan::Instruction& instruction = course.instruction(run.instruction);
   const bool is_copy = instruction.kind == plan::Instruction::Kind::copy;
   return fmt::format("{} ({}), {}", instruction.path, is_copy ? "copy" : graph::name_of(instruction.op),
-                     seconds_words(run.finish - run.start));
+                     human_seconds(run.finish - run.start));
 }
 
 std::string sent_words(const Sent& sent) {
@@ -161,7 +159,7 @@ std::string waits(const Course& course, const std::vector<Run>& runs, const page
     const Box box = clipped({-1, idle_from, std::min(run.start, x.most), -1}, x, top);
     if (box.width >= kLeastDrawn && run.start > idle_from)
       made += named(box, "wait",
-                    fmt::format("waits {}{}", seconds_words(run.start - idle_from),
+                    fmt::format("waits {}{}", human_seconds(run.start - idle_from),
                                 sent == nullptr ? "" : " for " + sent_words(*sent)),
                     sent == nullptr ? std::vector<std::string>{}
                                     : std::vector<std::string>{"waits for " + sent->name, sent->name},
@@ -170,7 +168,7 @@ std::string waits(const Course& course, const std::vector<Run>& runs, const page
   }
   const Box box = clipped({-1, idle_from, x.most, -1}, x, top);
   return idle_from < x.most && box.width >= kLeastDrawn
-             ? made + named(box, "wait", fmt::format("waits {}", seconds_words(x.most - idle_from)), {})
+             ? made + named(box, "wait", fmt::format("waits {}", human_seconds(x.most - idle_from)), {})
              : made;
 }
 
@@ -210,7 +208,7 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
     made += named(clipped(run, x, top), fmt::format("k{} edge", *kernel_shade(course, run.instruction)),
                   kernel_words(course, run), {short_name(course.instruction(run.instruction).path)});
   }
-  for (const std::size_t link : links_of(shown)) {
+  for (const std::size_t link : links_of(course)) {
     top += kLane + kGap;
     made += rect({kScheduleLeft, top, own.to - kScheduleLeft, kLane}, "idle") +
             label(kScheduleLeft - 8, top + kLane / 2 + 4, link_name(course, link), "", "end");
@@ -218,7 +216,7 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
       const Sent* sent = course.sent_by(run.instruction);
       if (sent == nullptr || !keeps_busy(course.timing(run.instruction), link)) continue;
       made += named(clipped(run, x, top), axes_class(shown, sent->axes) + " edge",
-                    fmt::format("{}, {} a run of {}", sent_words(*sent), seconds_words(run.finish - run.start),
+                    fmt::format("{}, {} a run of {}", sent_words(*sent), human_seconds(run.finish - run.start),
                                 human_bytes(sent->what.operand_bytes)),
                     {fmt::format("{} {}", sent->name, short_name(sent->cause)), sent->name});
     }
@@ -243,12 +241,12 @@ std::string longest_waits(const Course& course, const LayerWindow& window) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < std::min(kMostNamed, waits.size()); ++i)
     words.push_back(fmt::format("{} ({} for {}, {})", waits[i].second->name, waits[i].second->kind,
-                                short_name(waits[i].second->cause), seconds_words(waits[i].first)));
+                                short_name(waits[i].second->cause), human_seconds(waits[i].first)));
   return words.empty() ? "" : "; kernels wait longest for " + join(words, ", ");
 }
 
 std::string window_words(const Course& course, const LayerWindow& window) {
-  const std::string seconds = seconds_words(window.end - window.begin);
+  const std::string seconds = human_seconds(window.end - window.begin);
   if (window.loop < 0) return fmt::format("{}, in the middle", seconds);
   return fmt::format("{}, {} \u00d7 {}{}", seconds, window.count, course.instruction(window.loop).path,
                      longest_waits(course, window));

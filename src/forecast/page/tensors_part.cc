@@ -69,7 +69,7 @@ std::vector<SameTensor> tensors_of(const Shown& shown, Tensors list) {
 std::string why_html(const sharding::Layout& layout, const LaidTensor& tensor) {
   std::string made = "<table class=\"rules\">";
   for (const sharding::Verdict& verdict : sharding::verdicts(layout, tensor)) {
-    const bool has_won = verdict.outcome == "taken" || verdict.outcome == "settled";
+    const bool has_won = verdict.outcome == sharding::Outcome::taken || verdict.outcome == sharding::Outcome::settled;
     made += fmt::format("<tr class=\"{}\"><td>{}</td><td>{}</td><td>{}</td></tr>", has_won ? "won" : "lost",
                         escaped(verdict.rule), escaped(verdict.words), escaped(verdict.where));
   }
