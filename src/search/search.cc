@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <map>
@@ -110,6 +111,7 @@ class Allowance {
     }
     return left > 0;
   }
+  std::int64_t left() const { return left_; }
   // As many of `wanted` plans as are left.
   std::int64_t take_up_to(std::int64_t wanted) {
     const std::int64_t taken = std::min<std::int64_t>(wanted, left_);
@@ -284,7 +286,8 @@ class Search {
         allowance_(effort.most_plans),
         space_(space_of(request)),
         ledger_(Front(far_slower(effort.objective))) {
-    // At most a third of the plans are spent on a first look, which compares all layouts before any is explored.
+    // At most a third of the plans are spent on a first look, which compares all layouts before any is explored, and at most a quarter of
+    // the others on a first look at variants of the best.
     const std::int64_t most = std::max<std::int64_t>(1, effort.most_plans / 3);
     counts_.too_large = space_.too_large;
     counts_.uneven = space_.uneven;
@@ -296,10 +299,11 @@ class Search {
   Outcome run() {
     const auto start = std::chrono::steady_clock::now();
     look_at(space_.candidates);
-    std::vector<Candidate> variants = variants_of_best();
-    counts_.layouts += std::ssize(variants);
-    leave_out_beyond(static_cast<std::size_t>(allowance_.take_up_to(std::ssize(variants))), variants);
-    look_at(variants);
+    variants_ = variants_of_best();
+    counts_.layouts += std::ssize(variants_);
+    leave_out_beyond(static_cast<std::size_t>(allowance_.take_up_to(std::min(std::ssize(variants_), allowance_.left() / 4))), variants_);
+    look_at(variants_);
+    explore();
     counts_.planned = ledger_.planned;
     counts_.refused = ledger_.refused;
     counts_.untried += ledger_.untried;
@@ -320,22 +324,22 @@ class Search {
     if (candidates.size() > most) candidates.resize(most);
   }
 
-  // Makes the first plan of each layout, which is allowed, then explores those that differ, the fastest first.
+  // Makes the first plan of each layout, which is allowed, and keeps those that differ.
   void look_at(const std::vector<Candidate>& candidates) {
-    std::vector<Grid> grids;
-    grids.reserve(candidates.size());
-    std::vector<Grid*> all, fastest_first;
-    for (const Candidate& candidate : candidates) all.push_back(&grids.emplace_back(request_, space_.usable_memory, candidate));
+    std::vector<Grid*> all;
+    for (const Candidate& candidate : candidates) all.push_back(&grids_.emplace_back(request_, space_.usable_memory, candidate));
     in_parallel("layout looked at", all, [](Grid& grid) { grid.plan_first(); }, [&](Grid& grid) {
       if (!is_new(grid)) return;
-      fastest_first.push_back(&grid);
+      fastest_first_.push_back(&grid);
       grid.tell(ledger_);
     });
-    std::stable_sort(fastest_first.begin(), fastest_first.end(),
+    std::stable_sort(fastest_first_.begin(), fastest_first_.end(),
                      [](const Grid* a, const Grid* b) { return pace_of(a->first_seconds()) < pace_of(b->first_seconds()); });
-    in_parallel("layout gone into", fastest_first, [this](Grid& grid) { grid.explore(ledger_.front, allowance_); },
+  }
+
+  void explore() {
+    in_parallel("layout gone into", fastest_first_, [this](Grid& grid) { grid.explore(ledger_.front, allowance_); },
                 [this](Grid& grid) { grid.tell(ledger_); });
-    keep_best(fastest_first);
   }
 
   // Of layouts with the same plans the first is explored, which is the simplest.
@@ -350,15 +354,17 @@ class Search {
     return true;
   }
 
-  // Keeps the fastest layouts, and only one of several with the same time, since equivalent rule sets give layouts that take the same time.
-  void keep_best(const std::vector<Grid*>& fastest_first) {
+  // The fastest layouts, and only one of several with the same time, since equivalent rule sets give layouts that take the same time.
+  std::vector<const Candidate*> best() const {
+    std::vector<const Candidate*> best;
     std::optional<long> last;
-    for (const Grid* grid : fastest_first) {
-      if (best_.size() == kVaried) return;
+    for (const Grid* grid : fastest_first_) {
+      if (best.size() == kVaried) break;
       const long pace = pace_of(grid->first_seconds());
-      if (last != pace) best_.push_back(grid->candidate());
+      if (last != pace) best.push_back(&grid->candidate());
       last = pace;
     }
+    return best;
   }
 
   // Works on kTogether grids at a time, and after each batch of them calls `tell` with one after the other, to add to the ledger.
@@ -376,8 +382,8 @@ class Search {
 
   std::vector<Candidate> variants_of_best() {
     std::vector<Candidate> variants;
-    for (const Candidate& best : std::exchange(best_, {})) {
-      for (Candidate& variant : variants_of(best, request_)) variants.push_back(std::move(variant));
+    for (const Candidate* one : best()) {
+      for (Candidate& variant : variants_of(*one, request_)) variants.push_back(std::move(variant));
     }
     return variants;
   }
@@ -388,7 +394,9 @@ class Search {
   Space space_;
   Ledger ledger_;
   Counts counts_;
-  std::vector<Candidate> best_;
+  std::vector<Candidate> variants_;
+  std::deque<Grid> grids_;
+  std::vector<Grid*> fastest_first_;
   std::set<Grid::Work> works_;  // of the layouts so far
 };
 
