@@ -167,7 +167,7 @@ void measure_writing(const Options& options, const std::string& folder, Model& m
     if (step == 0) continue;
     if (step % 2 == 1) {
       const train::StepSpeed speed{seconds, 1e9, model.tokens(), 1};
-      metrics.write(made, {seconds});
+      metrics.write(made, {seconds}, speed);
       board.write(made, speed);
       train::step_line(made, speed, session.shape.is_moe());
       with.push_back(seconds_since(begin));

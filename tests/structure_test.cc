@@ -46,7 +46,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"train",
        {"base", "page", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session", "data"}},
       {"advice", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "cost", "forecast", "session", "train"}},
-      {"search", {"base", "page", "config", "mesh", "forecast", "session", "advice"}},
+      {"search", {"base", "page", "config", "mesh", "forecast", "plan", "session", "advice"}},
       {"decode",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "forecast", "backend", "store", "run", "session", "data", "train"}},
       {"serve", {"base", "tokenizer", "config", "decode"}},

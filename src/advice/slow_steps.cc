@@ -65,7 +65,7 @@ void find_waits(const StepView& view, std::vector<Finding>& findings) {
   const double share = forecast.exposed / forecast.seconds;
   if (!has_target(view.session) || !forecast.is_of_chips || !forecast.fits() || share < kShareWorthSaying) return;
   Finding f{Severity::warning, "waits", "the step",
-            fmt::format("kernels wait for communication {:.0f}% of the step, and need not", 100 * share),
+            fmt::format("kernels wait for communication {:.0f}% of the step, which can be avoided", 100 * share),
             most_waited_for(forecast),
             fmt::format("{} of {} a step", human_seconds(forecast.exposed), human_seconds(forecast.seconds))};
   f.tries = ways_to_wait_less(view.session);

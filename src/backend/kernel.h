@@ -44,7 +44,7 @@ struct View {
   std::byte* raw() const { return static_cast<std::byte*>(data); }  // to copy elements of any type
 };
 
-// A local kernel is given the operands of its own device. A collective, which is a kernel too when one process has all devices, is given
+// A kernel is given the operands of its own device. A function of the transport that exchanges rows is called in the same way, but is given
 // every operand of all devices of its group: for each operand, one device after the other.
 struct KernelCall {
   const graph::Attributes& attributes;
@@ -64,7 +64,8 @@ struct KernelCall {
 };
 
 // Products accumulate in float32 (float64 for float64 operands). An element's result depends neither on the number of threads nor on how
-// many other rows are computed with it.
+// many other rows are computed with it, with one exception: attention of a single query per row, as in decoding, adds up in another order
+// than attention of several.
 using Kernel = void (*)(const KernelCall&);
 
 }  // namespace moesh::backend

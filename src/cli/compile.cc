@@ -16,6 +16,7 @@
 #include "forecast/report.h"
 #include "plan/file.h"
 #include "session/heading.h"
+#include "train/loop.h"
 #include "train/saved_plan.h"
 
 namespace moesh::cli {
@@ -27,7 +28,9 @@ constexpr Option kCompileOptions[] = {
     {"--diff", "KEY=VALUE...", "the same with these changes, side by side: time, memory, and the collectives that differ"},
     kDecodeStep,
     kPrefillStep,
-    kSkew,
+    {kSkew.name, kSkew.value,
+     "tokens draw experts, the r-th with probability proportional to r^-S, and devices have the experts in random order: short for "
+     "router_skew=S"},
     kHtml,
     {"--save-plan", "FILE", "writes the plan, for `moesh train ... plan=FILE`, which refuses to run any other"},
     kFrom,
@@ -56,20 +59,76 @@ using Routing = std::optional<forecast::Routing>;
 
 Routing routing_of(const PlannedRun& planned) { return forecast::routing_of(planned.plan, planned.session.target, planned.forecast); }
 
-void write(const PlannedRun& planned, const Routing& routing, JsonWriter& json) {
-  forecast::write(planned.forecast, routing, planned.plan, json);
+using Remedies = std::optional<advice::Remedies>;
+
+train::ModelSize size_of(const session::Session& session) {
+  const std::int64_t length = session.decodes ? session.decodes->new_tokens : session.loaded.settings.integer("max_target_length");
+  return train::model_size(session.graph, session.shape, session.batch.rows_to_train * length, length);
 }
 
-void print_json(const PlannedRun& planned, const Routing& routing) {
+// The type whose peak the MFU is of, if products round their operands to another.
+std::string_view rounded_peak_of(const session::Session& session) {
+  if (session.loaded.settings.text("quantization").empty()) return "";
+  return session.target.chip.bf16_flops_per_second ? "bfloat16" : "float32";
+}
+
+forecast::ReportOptions report_options(const PlannedRun& planned, bool all, int width) {
+  const std::string_view peak = rounded_peak_of(planned.session);
+  return {all, width, planned.session.decodes ? 0 : size_of(planned.session).step_flops, peak.empty() ? "" : fmt::format(" of {}", peak)};
+}
+
+// "46.7 B parameters, 12.9 B active"; of a dense model all are active.
+std::string size_words(const session::Session& session) {
+  const train::ModelSize size = size_of(session);
+  const std::string active = fmt::format(", {} active", human_count(static_cast<double>(size.active)));
+  return fmt::format("{} parameters{}\n", human_count(static_cast<double>(size.parameters)), size.active < size.parameters ? active : "");
+}
+
+// What the heading of the text says.
+void write_request(const PlannedRun& planned, JsonWriter& json) {
+  const session::Session& session = planned.session;
+  const train::ModelSize size = size_of(session);
+  const auto devices = static_cast<double>(session.mesh.devices());
+  json.key("model").value(session.shape.name).key("machine").value(session.target.name).key("slices").value(session.target.slices);
+  json.key("devices").value(session.mesh.devices()).key("layout").value(session::layout_words(session));
+  json.key("parameters").value(size.parameters).key("active_parameters").value(size.active);
+  json.line().key("batch").raw(session::batch_json(session));
+  if (!session.decodes) json.key("tflops_per_second_per_device").value(size.step_flops / planned.forecast.seconds / devices / 1e12);
+  if (const std::string_view peak = rounded_peak_of(session); !peak.empty()) json.key("mfu_is_of_the_peak_of").value(peak);
+  json.line();
+}
+
+void write_offer(const advice::Offer& offer, JsonWriter& json) {
+  json.begin_object().key("keys").values(offer.keys).key("devices").value(offer.devices).key("peak_bytes_per_device").value(offer.peak);
+  json.key("usable_bytes").value(offer.usable).key("fits").value(offer.fits()).key("fits_narrowly").value(offer.is_narrow);
+  json.key("losses_differ").value(offer.rounds).key("seconds_per_step").value(offer.seconds);
+  json.key("tokens_per_second_per_device").value(offer.tokens_per_second_per_device).end_object();
+}
+
+void write_remedies(const advice::Remedies& remedies, JsonWriter& json) {
+  json.line().key("what_makes_it_fit").begin_array();
+  for (const advice::Offer& offer : remedies.offers) write_offer(offer, json.line());
+  json.end_array();
+  if (!remedies.fits_here && remedies.nearest) write_offer(*remedies.nearest, json.line().key("nearest"));
+}
+
+void write(const PlannedRun& planned, const Routing& routing, const Remedies& remedies, JsonWriter& json) {
+  write_request(planned, json.begin_object());
+  forecast::write_members(planned.forecast, routing, planned.plan, json);
+  if (remedies) write_remedies(*remedies, json);
+  json.end_object();
+}
+
+void print_json(const PlannedRun& planned, const Routing& routing, const Remedies& remedies) {
   JsonWriter json;
-  write(planned, routing, json);
+  write(planned, routing, remedies, json);
   fmt::print("{}\n", json.text());
 }
 
 void print_json(const PlannedRun& before, const PlannedRun& after) {
   JsonWriter json;
-  write(before, routing_of(before), json.begin_object().key("before"));
-  write(after, routing_of(after), json.line().key("after"));
+  write(before, routing_of(before), {}, json.begin_object().key("before"));
+  write(after, routing_of(after), {}, json.line().key("after"));
   json.line().end_object();
   fmt::print("{}\n", json.text());
 }
@@ -81,7 +140,7 @@ std::string title_of(const PlannedRun& planned) {
 }
 
 // The opening of the page: how experts are chosen and, if the step does not fit in memory, what would make it fit.
-forecast::Front front_of(const PlannedRun& planned, const Routing& routing, const std::optional<advice::Remedies>& remedies) {
+forecast::Front front_of(const PlannedRun& planned, const Routing& routing, const Remedies& remedies) {
   forecast::Front front{title_of(planned)};
   if (routing) front.sentences.push_back(forecast::routing_words(*routing));
   if (!remedies) return front;
@@ -144,17 +203,17 @@ int run_compile(const Arguments& arguments) {
   if (file) save(planned, *file);
   if (arguments.has("--diff")) return show_diff(planned, request, arguments);
   const Routing routing = routing_of(planned);
-  std::optional<advice::Remedies> remedies;
-  if (!stage && !planned.forecast.fits() && (page || !arguments.has("--json")))
+  Remedies remedies;
+  if (!stage && !planned.forecast.fits())
     remedies = advice::remedies_of(arguments.changeable(skew_of(arguments)), planned.session, planned.forecast);
   const std::string said = page ? write_page(*page, front_of(planned, routing, remedies), {page_plan("", planned, request)}) : "";
   if (arguments.has("--json")) {
-    print_json(planned, routing);
+    print_json(planned, routing, remedies);
     return 0;
   }
   const int width = terminal_width();
-  fmt::print("{}\n{}", wrapped(session::heading(planned.session) + "\n", width, 2),
-             forecast::report(planned.forecast, routing, planned.plan, {arguments.has("--all"), width}));
+  fmt::print("{}\n{}", wrapped(session::heading(planned.session) + "\n" + size_words(planned.session), width, 2),
+             forecast::report(planned.forecast, routing, planned.plan, report_options(planned, arguments.has("--all"), width)));
   if (remedies) fmt::print("\n{}", advice::to_text(*remedies, width));
   if (file) fmt::print("\nThe plan is in {}.\n", *file);
   if (page) fmt::print("\n{}\n", said);

@@ -156,6 +156,12 @@ std::optional<search::Found> yours_of(const Arguments& arguments, const Asked& a
   }
 }
 
+// The model's name. A job of another program mostly gives the model's sizes only.
+std::string trained_words(const Arguments& arguments, const session::Session& session) {
+  if (session.shape.name != "default") return session.shape.name;
+  return arguments.has(kFrom.name) ? fmt::format("the job of {}", arguments.values(kFrom.name).front()) : "the default model";
+}
+
 int run_search(const Arguments& arguments) {
   const Asked asked = asked_of(arguments);
   const std::vector<std::string>& request = asked.request;
@@ -171,7 +177,8 @@ int run_search(const Arguments& arguments) {
     told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort));
     if (!told.machines.back().outcome.front.empty()) break;
   }
-  const std::string title = fmt::format("The best ways to train {} on {} that were found", session.shape.name, session.target.chip.title);
+  const std::string title =
+      fmt::format("The best ways to train {} on {} that were found", trained_words(arguments, session), session.target.chip.title);
   if (arguments.has("--json")) {
     fmt::print("{}\n", search::to_json(told));
   } else {

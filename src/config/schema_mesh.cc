@@ -45,7 +45,7 @@ constexpr Key kDcn[] = {
     {"dcn_data_parallelism", integer, "-1", kAxisSize, used,
      "devices along the data axis between slices; -1 for what is left"},
     {"dcn_fsdp_parallelism", integer, "1", kAxisSize, used,
-     "devices along the fsdp axis between slices; -1 for what is left"},
+     "devices along the fsdp axis between slices (compile_topology_num_slices); -1 for what is left"},
     {"dcn_fsdp_transpose_parallelism", integer, "1", kAxisSize, used,
      "devices along the fsdp_transpose axis between slices; -1 for what is left"},
     {"dcn_sequence_parallelism", integer, "1", kAxisSize, used,

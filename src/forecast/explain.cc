@@ -215,7 +215,9 @@ void write(const Explanation& e, const mesh::Mesh& mesh, JsonWriter& json) {
       .key("operand")
       .value(e.sent.operand)
       .key("operand_bytes")
-      .value(e.sent.what.operand_bytes);
+      .value(e.sent.what.operand_bytes)
+      .key("sent_bytes")
+      .value(e.sent.what.wire_bytes);
   json.key("count")
       .value(e.sent.what.runs)
       .key("seconds")

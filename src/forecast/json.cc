@@ -12,10 +12,21 @@ void write_total(const SentTotal& total, JsonWriter& json) {
   json.begin_object().key("static").value(total.collectives).key("count").value(total.runs);
   json.key("operand_bytes")
       .value(total.operand_bytes)
+      .key("sent_bytes")
+      .value(total.wire_bytes)
       .key("seconds")
       .value(total.seconds)
       .key("exposed_seconds")
       .value(total.exposed);
+}
+
+// The seconds of each kind of kernel, and of collectives, on the critical path of the step.
+void write_critical(const Forecast& f, JsonWriter& json) {
+  json.begin_object();
+  double sent = 0;
+  for (const Sent& collective : f.collectives) sent += collective.critical;
+  for (const KernelTime& kernel : f.kernel_times) json.key(kernel.kind).value(kernel.critical);
+  json.key("collectives").value(sent).end_object();
 }
 
 void write_totals(const Forecast& f, JsonWriter& json) {
@@ -49,13 +60,17 @@ void write_list(const Forecast& f, JsonWriter& json) {
         .key("operand_bytes")
         .value(sent.what.operand_bytes);
     if (sent.what.bound_bytes) json.key("bound_bytes").value(*sent.what.bound_bytes);
+    json.key("sent_bytes").value(sent.what.wire_bytes);
     json.key("count").value(sent.what.runs).key("total_operand_bytes").value(sent.what.runs * sent.what.operand_bytes);
+    json.key("total_sent_bytes").value(sent.what.total_wire_bytes());
     json.key("phase")
         .value(name_of(sent.phase))
         .key("seconds")
         .value(sent.seconds)
         .key("exposed_seconds")
-        .value(sent.exposed);
+        .value(sent.exposed)
+        .key("critical_seconds")
+        .value(sent.critical);
     json.key("cause").value(sent.cause).key("tensor").value(sent.tensor).end_object();
   }
   json.line().end_array();
@@ -86,10 +101,14 @@ void write_memory(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
 
 }  // namespace
 
-void write(const Forecast& f, const std::optional<Routing>& routing, const plan::Plan& plan, JsonWriter& json) {
-  json.begin_object().key("fits").value(f.fits()).key("fits_narrowly").value(f.fits_narrowly()).key("seconds_per_step").value(f.seconds);
+void write_members(const Forecast& f, const std::optional<Routing>& routing, const plan::Plan& plan, JsonWriter& json) {
+  json.key("fits").value(f.fits()).key("fits_narrowly").value(f.fits_narrowly()).key("seconds_per_step").value(f.seconds);
   json.key("tokens_per_second_per_device").value(f.tokens_per_second_per_device).key("mfu").value(f.mfu);
   json.key("kernel_seconds").value(f.kernels).key("exposed_seconds").value(f.exposed);
+  SentTotal all;
+  for (const Sent& sent : f.collectives) all.add(sent);
+  json.key("sent_bytes_per_device").value(all.wire_bytes);
+  write_critical(f, json.line().key("critical_path_seconds"));
   if (!f.decoding) json.key("reduces_gradients_once").value(f.reduces_once);
   mesh::write_sizes(plan.mesh, json.line().key("mesh"));
   if (f.decoding) write_decoding(f, json.line().key("decoding"));
@@ -106,7 +125,7 @@ void write(const Forecast& f, const std::optional<Routing>& routing, const plan:
     json.line().begin_object().key("kind").value(kernel.kind).key("count").value(kernel.runs);
     json.key("seconds").value(kernel.seconds).key("flops").value(kernel.flops).end_object();
   }
-  json.line().end_array().line().end_object();
+  json.line().end_array().line();
 }
 
 }  // namespace moesh::forecast

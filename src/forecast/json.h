@@ -9,8 +9,8 @@
 
 namespace moesh::forecast {
 
-// Writes an object with memory_per_device, collectives, seconds_per_step and the rest.
+// Writes memory_per_device, collectives, seconds_per_step and the rest into the object that is open.
 // `routing`: given if the plan draws experts at random.
-void write(const Forecast& forecast, const std::optional<Routing>& routing, const plan::Plan& plan, JsonWriter& json);
+void write_members(const Forecast& forecast, const std::optional<Routing>& routing, const plan::Plan& plan, JsonWriter& json);
 
 }  // namespace moesh::forecast

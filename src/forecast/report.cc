@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -17,10 +19,14 @@ constexpr std::int64_t kSmallShare = 10;  // memory below a tenth of a device's 
 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
-std::string summary(const Forecast& f) {
+std::string summary(const Forecast& f, const plan::Plan& plan, const ReportOptions& options) {
   std::string text = fmt::format("A step takes {}: {} tokens/s a device", human_seconds(f.seconds),
                                  rate_words(f.tokens_per_second_per_device));
-  if (f.mfu) text += fmt::format(", {} of the peak FLOP/s (MFU)", percent(*f.mfu));
+  if (options.model_flops > 0) {
+    const double tera = options.model_flops / f.seconds / static_cast<double>(plan.mesh.devices()) / 1e12;
+    text += fmt::format(", {} TFLOP/s a device", tera < 100 ? fmt::format("{:.3g}", tera) : with_commas(std::llround(tera)));
+  }
+  if (f.mfu) text += fmt::format(", {} of the peak FLOP/s{} (MFU)", percent(*f.mfu), options.mfu_is_of);
   text += fmt::format(".\nKernels run for {} of it; {} are communication that they wait for.\n",
                       human_seconds(f.kernels), human_seconds(f.exposed));
   if (f.reduces_once) text += "Each device adds up its gradients over all passes; those that devices share are reduced once.\n";
@@ -36,7 +42,7 @@ std::string critical_words(const Forecast& f) {
       parts.push_back(fmt::format("{} of {}", percent(kernel.critical / f.seconds), kernel.kind));
   }
   parts.push_back(fmt::format("{} of collectives", percent(sent / f.seconds)));
-  return "The longest chain of what waits for one another: " + join(parts, ", ") + ".\n";
+  return "On the critical path of the step: " + join(parts, ", ") + ".\n";
 }
 
 std::string kernel_table(const Forecast& f, int width) {
@@ -100,7 +106,7 @@ std::string sent_table(const Forecast& f, const ReportOptions& options) {
                {"kind"},
                {"axes"},
                {"count", true},
-               {"bytes a run", true, Room::none, 2},
+               {"sent a run", true, Room::none, 2},
                {"time", true},
                {"exposed", true, Room::none, 1},
                {"for", false, Room::cut_start}});
@@ -111,12 +117,26 @@ std::string sent_table(const Forecast& f, const ReportOptions& options) {
       rest.add(sent);
       continue;
     }
-    table.add({sent.name, sent.kind, sent.axes, with_commas(sent.what.runs), human_bytes(sent.what.operand_bytes),
+    table.add({sent.name, sent.kind, sent.axes, with_commas(sent.what.runs), human_bytes(sent.what.wire_bytes),
                human_seconds(sent.seconds), human_seconds(sent.exposed), sent.cause});
   }
   if (shown < order.size())
     table.add({fmt::format("{} more", rest.collectives), "", "", "", "", human_seconds(rest.seconds), human_seconds(rest.exposed), ""});
   return table.text(options.width);
+}
+
+// What a device sends by kind and axes, the longest-running first.
+std::string totals_table(const Forecast& f, int width) {
+  std::map<std::pair<std::string, std::string>, SentTotal> totals;
+  for (const Sent& sent : f.collectives) totals[{sent.kind, sent.axes}].add(sent);
+  std::vector<std::pair<std::pair<std::string, std::string>, SentTotal>> sorted(totals.begin(), totals.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  Table table({{"sent in a step"}, {"axes"}, {"count", true}, {"a device", true}, {"time", true}, {"exposed", true, Room::none, 1}});
+  for (const auto& [key, total] : sorted) {
+    table.add({key.first, key.second, with_commas(total.runs), human_bytes(total.wire_bytes), human_seconds(total.seconds),
+               human_seconds(total.exposed)});
+  }
+  return table.text(width);
 }
 
 double bytes_sent(const Forecast& f) {
@@ -192,14 +212,15 @@ std::string place_words(const plan::Plan& plan, plan::InstructionId at) {
 
 std::string report(const Forecast& f, const std::optional<Routing>& routing, const plan::Plan& plan, const ReportOptions& options) {
   const int width = options.width;
-  std::string text = wrapped(fit_words(f) + (f.decoding ? decoding_words(f) : summary(f)) + critical_words(f) + "\n", width, 2);
+  const std::string step = f.decoding ? decoding_words(f) : summary(f, plan, options);
+  std::string text = wrapped(fit_words(f) + step + critical_words(f) + "\n", width, 2);
   if (routing) text += to_text(*routing, width) + "\n";
   if (f.decoding) text += cache_table(*f.decoding, width) + "\n";
   text += component_table(f.memory, width) + "\n";
   text += wrapped(fmt::format("The peak is {}.\n", place_words(plan, f.memory.at)), width, 2) +
           held_table(f, plan, options) + "\n";
   if (!f.collectives.empty()) {
-    text += sent_table(f, options);
+    text += sent_table(f, options) + "\n" + totals_table(f, width);
     text += wrapped(fmt::format("A device sends {} in a step; `moesh why {} {}...` tells why.\n\n", human_bytes(bytes_sent(f)),
                                 f.collectives.front().name, option_words(f)),
                     width, 2);

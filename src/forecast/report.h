@@ -12,6 +12,8 @@ namespace moesh::forecast {
 struct ReportOptions {
   bool all = false;  // list every collective and buffer, not only the largest
   int width = 0;     // of the terminal; 0: unlimited
+  double model_flops = 0;       // of a training step, over all devices
+  std::string mfu_is_of = {};   // the type whose peak the MFU is of, if products are of another
 };
 
 // `routing`: given if the plan draws experts at random.

@@ -86,20 +86,36 @@ std::string size_that_fits(const std::vector<Factor>& factors, std::int64_t targ
   return best == nullptr ? "" : fmt::format("{}={}, or ", best->key, target / (known / best->size));
 }
 
-// Fills in the one open size, and refuses sizes whose product is not `target`.
-void close_factors(std::vector<Factor>& factors, std::int64_t target, std::string_view unit,
-                   const std::string& target_name) {
+// The keys that make slices of the machine's devices, if the sizes within slices and between them are meant for smaller slices than it
+// has; else nothing. Other engines count the devices of all slices, and take a node for a slice.
+std::string slices_that_fit(const std::vector<Factor>& ici, const std::vector<Factor>& dcn, const Topology& target) {
+  const std::int64_t slices = known_product(dcn), within = known_product(ici);
+  if (slices <= target.slices || target.devices() % slices != 0) return "";
+  const std::int64_t per_slice = target.devices() / slices;
+  if (has_open(ici) ? per_slice % within != 0 : per_slice != within) return "";
+  const std::vector<std::string> machines = machines_like(target.name, per_slice, per_slice);
+  return machines.empty() ? "" : fmt::format("compile_topology={} compile_topology_num_slices={}", machines.front(), slices);
+}
+
+// Fills in the one open size, and refuses sizes whose product is not `target`. `other_slices`: keys of a machine on which they fit, or
+// nothing.
+void close_factors(std::vector<Factor>& factors, std::int64_t target, std::string_view unit, const std::string& target_name,
+                   const std::string& other_slices) {
   const auto open = std::count_if(factors.begin(), factors.end(), [](const Factor& f) { return f.size < 0; });
   const std::string given = spelled(factors);
   if (open > 1) refuse(fmt::format("{} axes are -1 ({}), at most one can take what is left", open, given), "the mesh");
   const std::int64_t known = known_product(factors);
   const bool fits = open == 1 ? target % known == 0 : target == known;
   if (!fits) {
-    refuse(fmt::format("{} make {}{}, {} has {}", given, open == 1 ? "a multiple of " : "", known, target_name, count_of(target, unit)),
+    const bool is_one = given.find(" x ") == std::string::npos && given.find('=') != std::string::npos;
+    refuse(fmt::format("{} {} {}{}, {} has {}", given, is_one ? "makes" : "make", open == 1 ? "a multiple of " : "", known, target_name,
+                       count_of(target, unit)),
            "the mesh",
-           (open == 0 ? size_that_fits(factors, target) : "") +
-               (open == 0 && unit == "slice" ? fmt::format("compile_topology_num_slices={}, or ", known) : "") +
-               "set one axis to -1 to take what is left, or choose sizes that multiply to it");
+           !other_slices.empty()
+               ? other_slices + ", as sizes between slices need slices"
+               : (open == 0 ? size_that_fits(factors, target) : "") +
+                     (open == 0 && unit == "slice" ? fmt::format("compile_topology_num_slices={}, or ", known) : "") +
+                     "set one axis to -1 to take what is left, or choose sizes that multiply to it");
   }
   for (Factor& factor : factors) {
     if (factor.size < 0) factor.size = target / known;
@@ -250,8 +266,9 @@ Mesh build_mesh(const config::Settings& settings, const Topology& target) {
   check_unused_sizes(settings);
   std::vector<Factor> ici = factors_of(settings, Level::ici);
   std::vector<Factor> dcn = factors_of(settings, Level::dcn);
-  close_factors(ici, target.devices_per_slice, "device", "a slice of " + target.name);
-  close_factors(dcn, target.slices, "slice", target.name);
+  const std::string other_slices = settings.text("compile_topology").empty() ? "" : slices_that_fit(ici, dcn, target);
+  close_factors(ici, target.devices_per_slice, "device", "a slice of " + target.name, other_slices);
+  close_factors(dcn, target.slices, "slice", target.name, other_slices);
   std::vector<Axis> axes;
   for (std::size_t i = 0; i < ici.size(); ++i) axes.push_back({settings.texts("mesh_axes")[i], ici[i].size, dcn[i].size});
   return Mesh(std::move(axes));

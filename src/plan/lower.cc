@@ -31,10 +31,10 @@ using sharding::AxisList;
 // A graph, or the body of a node, while it is lowered.
 struct Scope {
   explicit Scope(const Graph& of)
-      : graph(of), memory(of), views(of.values.size(), -1), wanted(of.values.size(), -1), is_given_away(of.values.size()) {}
+      : graph(of), aliases(of), views(of.values.size(), -1), wanted(of.values.size(), -1), is_given_away(of.values.size()) {}
 
   const Graph& graph;
-  Memory memory;
+  Aliases aliases;
   std::vector<ViewId> views;                                     // by value, once it is made
   std::unordered_map<BufferId, std::vector<ValueId>> values_in;  // the values that are made, by the buffer of their view
   std::vector<ViewId> wanted;       // the place where a value is to be made; -1: anywhere
@@ -151,13 +151,13 @@ class Lowering {
 
   // Reserves `place` for the value, if the old content of the place is not needed any more when the value is made.
   void want(Scope& scope, ValueId id, ViewId place) {
-    const ValueId made = scope.memory.first(id);
+    const ValueId made = scope.aliases.first(id);
     const Node& producer = scope.graph.producer_of(made);
     if (graph::is_root(producer) || scope.wanted[at(made)] >= 0 || !view(place).is_dense()) return;
     const graph::Value& value = scope.value(made);
     if (plan_.buffer_of(place).distinct != sharding::distinct_axes(value.spec)) return;
     const BufferId buffer = view(place).buffer;
-    if (!scope.all_in(buffer, [&](ValueId old) { return may_overwrite(scope.graph, scope.memory, old, made); })) return;
+    if (!scope.all_in(buffer, [&](ValueId old) { return may_overwrite(scope.graph, scope.aliases, old, made); })) return;
     scope.wanted[at(made)] = seen_as(place, value);
     taken_.insert(buffer);
   }
@@ -174,8 +174,8 @@ class Lowering {
     const bool is_alone = std::count_if(node.operands.begin(), node.operands.end(), lies_there) == 1;
     if (!may_be_overwritten(buffer) || !is_alone) return false;
     return scope.all_in(buffer, [&](ValueId old) {
-      const bool ends_here = scope.memory.last_use(old) <= static_cast<NodeId>(&node - scope.graph.nodes.data());
-      return ends_here && scope.is_own(scope.memory.first(old));
+      const bool ends_here = scope.aliases.last_use(old) <= static_cast<NodeId>(&node - scope.graph.nodes.data());
+      return ends_here && scope.is_own(scope.aliases.first(old));
     });
   }
 
@@ -183,9 +183,9 @@ class Lowering {
   bool may_donate(const Scope& scope, const Node& node, ValueId result, BufferId buffer) const {
     if (!may_be_overwritten(buffer)) return false;
     return scope.all_in(buffer, [&](ValueId old) {
-      const ValueId first = scope.memory.first(old);
+      const ValueId first = scope.aliases.first(old);
       const bool is_of_node = &scope.graph.producer_of(first) == &node;
-      return scope.is_own(first) && !is_of_node && may_overwrite(scope.graph, scope.memory, old, result);
+      return scope.is_own(first) && !is_of_node && may_overwrite(scope.graph, scope.aliases, old, result);
     });
   }
 
@@ -198,7 +198,7 @@ class Lowering {
       if (!may_lie_in(node.op, i)) continue;
       const View& from = view(scope.view(node.operands[i]));
       const Buffer& buffer = plan_.buffer(from.buffer);
-      const bool is_all = from.advances.empty() ? buffer.bytes == bytes : scope.is_given_away[at(scope.memory.first(node.operands[i]))];
+      const bool is_all = from.advances.empty() ? buffer.bytes == bytes : scope.is_given_away[at(scope.aliases.first(node.operands[i]))];
       const bool fits = from.shape == value.shape && from.dtype == value.dtype && from.spec == value.spec && from.is_dense() && is_all &&
                         buffer.distinct == distinct;
       if (fits && may_donate(scope, node, id, from.buffer)) return seen_as(scope.view(node.operands[i]), value);
@@ -355,7 +355,7 @@ class Lowering {
     const auto is_free = [&](std::size_t result) {
       return of.stacks[result - carried] == 0 && scope.wanted[at(node.results[result])] < 0;
     };
-    const auto memory_of = [&](std::size_t result) { return inner.memory.first(inner.graph.results[result]); };
+    const auto memory_of = [&](std::size_t result) { return inner.aliases.first(inner.graph.results[result]); };
     const auto distinct_of = [&](std::size_t result) { return sharding::distinct_axes(scope.value(node.results[result]).spec); };
     for (std::size_t j = carried; is_free(i) && j < i; ++j) {
       if (is_free(j) && memory_of(j) == memory_of(i) && distinct_of(j) == distinct_of(i)) return j;
@@ -366,7 +366,7 @@ class Lowering {
   // A carried value that each iteration also stacks is copied to the stack first and read from there, so that the next carried value can
   // be made in its place.
   void keep_carried(Scope& inner, std::span<const ValueId> carried, std::size_t result, ViewId place) {
-    const ValueId kept = inner.memory.first(inner.graph.results[result]);
+    const ValueId kept = inner.aliases.first(inner.graph.results[result]);
     const bool is_carried = std::find(carried.begin(), carried.end(), kept) != carried.end();
     if (place < 0 || !is_carried || !view(place).is_dense()) return;
     const ViewId to = seen_as(place, inner.value(kept));

@@ -49,7 +49,7 @@ bool may_lie_in(Op op, std::size_t operand) {
   }
 }
 
-Memory::Memory(const Graph& graph) : first_(graph.values.size()), last_use_(graph.values.size(), -1) {
+Aliases::Aliases(const Graph& graph) : first_(graph.values.size()), last_use_(graph.values.size(), -1) {
   std::iota(first_.begin(), first_.end(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
@@ -59,13 +59,13 @@ Memory::Memory(const Graph& graph) : first_(graph.values.size()), last_use_(grap
   for (const ValueId id : graph.results) last_use_[static_cast<std::size_t>(first(id))] = static_cast<NodeId>(graph.nodes.size());
 }
 
-bool may_overwrite(const Graph& graph, const Memory& memory, ValueId old, ValueId made) {
+bool may_overwrite(const Graph& graph, const Aliases& aliases, ValueId old, ValueId made) {
   const NodeId producer = graph.value(made).producer;
-  if (memory.last_use(old) != producer) return memory.last_use(old) < producer;
+  if (aliases.last_use(old) != producer) return aliases.last_use(old) < producer;
   const Node& node = graph.node(producer);
   const auto result = static_cast<std::size_t>(std::find(node.results.begin(), node.results.end(), made) - node.results.begin());
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    if (memory.first(node.operands[i]) == memory.first(old) && !may_overwrite_operand(graph, node, i, result)) return false;
+    if (aliases.first(node.operands[i]) == aliases.first(old) && !may_overwrite_operand(graph, node, i, result)) return false;
   }
   return true;
 }

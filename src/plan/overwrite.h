@@ -8,9 +8,9 @@
 namespace moesh::plan {
 
 // Which values of a graph are aliases, the same memory in another shape, and the last use of each.
-class Memory {
+class Aliases {
  public:
-  explicit Memory(const graph::Graph& graph);
+  explicit Aliases(const graph::Graph& graph);
 
   // The value that the memory is made for; its other aliases are reshapes and constraints of it.
   graph::ValueId first(graph::ValueId id) const { return first_[static_cast<std::size_t>(id)]; }
@@ -28,6 +28,6 @@ bool may_lie_in(graph::Op op, std::size_t operand);
 
 // Whether `made` may take the memory of `old`, which exists before it. If the node that makes `made` is also the last to read `old`, its
 // kernel must be able to work in place. For a repeat or region the caller must ask again about the corresponding values of the body.
-bool may_overwrite(const graph::Graph& graph, const Memory& memory, graph::ValueId old, graph::ValueId made);
+bool may_overwrite(const graph::Graph& graph, const Aliases& aliases, graph::ValueId old, graph::ValueId made);
 
 }  // namespace moesh::plan

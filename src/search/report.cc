@@ -47,16 +47,21 @@ std::string command_of(const OnMachine& on, const Found& found) {
 
 std::string count_words(const Outcome& outcome, int threads) {
   const Counts& counts = outcome.counts;
-  std::string words = fmt::format("{} of {} plans of {} made in {} on {}: the others do not fit, or cannot be better.",
-                                  with_commas(counts.planned), with_commas(counts.settings),
-                                  counted(counts.layouts - counts.too_large - counts.uneven, "layout"),
+  std::string words = fmt::format("{} of {} plans of {} made in {} on {}", with_commas(counts.planned - counts.same),
+                                  with_commas(counts.settings),
+                                  counted(counts.layouts - counts.too_large - counts.uneven - counts.same, "layout"),
                                   human_seconds(outcome.seconds), counted(threads, "thread"));
+  words += counts.untried == 0 ? ": the others do not fit, or cannot be better."
+                               : fmt::format("; {} not tried, as --most allows no more. Any others do not fit, or cannot be better.",
+                                             counts.untried == 1 ? "1 was" : with_commas(counts.untried) + " were");
   std::vector<std::string> out;
   if (counts.too_large > 0) out.push_back(fmt::format("the state alone of {} does not fit", counted(counts.too_large, "layout")));
   if (counts.uneven > 0) out.push_back(fmt::format("over {} no batch that was tried lies evenly", counted(counts.uneven, "layout")));
-  if (counts.refused > 0) out.push_back(fmt::format("{} turned out not to be possible", counted(counts.refused, "plan")));
-  if (counts.left > 0)
-    out.push_back(fmt::format("{} with the most axes were not looked at, --most allows more plans", counted(counts.left, "layout")));
+  if (counts.same > 0) out.push_back(fmt::format("{} differ from others in the names of axes alone", counted(counts.same, "layout")));
+  if (counts.refused > 0)
+    out.push_back(fmt::format("{} turned out not to be possible, the first as {}", counted(counts.refused, "plan"),
+                              outcome.first_refusal));
+  if (counts.left > 0) out.push_back(fmt::format("of {}, those with the most axes, no plan was tried", counted(counts.left, "layout")));
   if (!out.empty()) words += " Besides, " + join(out, "; ") + ".";
   return words;
 }
@@ -99,7 +104,8 @@ std::string nearest_words(const Outcome& outcome) {
   if (!outcome.nearest && outcome.counts.layouts == outcome.counts.too_large)
     return fmt::format("nothing fits: parameters and moments alone take {} a device or more, {} are there",
                        human_bytes(outcome.least_state), human_bytes(outcome.usable_memory));
-  if (!outcome.nearest) return "nothing could be planned";
+  if (!outcome.nearest && outcome.first_refusal.empty()) return "nothing could be planned";
+  if (!outcome.nearest) return "nothing could be planned: " + outcome.first_refusal;
   const advice::Offer& offer = outcome.nearest->offer;
   return fmt::format("nothing fits; the nearest takes {} a device, {} too much: {}", human_bytes(offer.peak),
                      human_bytes(offer.peak - offer.usable), layout_words(*outcome.nearest));
@@ -131,7 +137,7 @@ std::string against_words(const Told& told, const Found& best, int width) {
                                  human_seconds(yours.offer.seconds), speed_words(yours.offer), human_bytes(yours.offer.peak),
                                  yours.offer.fits() ? "" : ", which does not fit");
   if (speed <= 1.001) return wrapped(text + "Nothing faster was found.\n", width, 2);
-  text += fmt::format("The fastest that was found is {:.2f} times as fast. On the longest chain of what waits for one another:\n", speed);
+  text += fmt::format("The fastest that was found is {:.2f} times as fast. On the critical paths:\n", speed);
   return wrapped(text, width, 2) + "\n" + differences(yours, best, width);
 }
 
@@ -197,8 +203,10 @@ void add(JsonWriter& json, const OnMachine& on) {
   json.key("counts").begin_object();
   json.key("layouts").value(counts.layouts).key("too_large").value(counts.too_large).key("uneven").value(counts.uneven);
   json.key("left").value(counts.left).key("plans").value(counts.settings).key("planned").value(counts.planned);
-  json.key("refused").value(counts.refused);
-  json.end_object().key("seconds").value(outcome.seconds);
+  json.key("refused").value(counts.refused).key("same").value(counts.same).key("untried").value(counts.untried);
+  json.end_object();
+  if (counts.refused > 0) json.key("first_refusal").value(outcome.first_refusal);
+  json.key("seconds").value(outcome.seconds);
   json.line().key("front").begin_array();
   for (const Found& found : outcome.front) add(json.line(), on, found);
   json.end_array();

@@ -4,17 +4,24 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <fmt/core.h>
 
+#include "advice/planned.h"
+#include "base/error.h"
 #include "base/progress.h"
+#include "plan/print.h"
 #include "search/space.h"
+#include "session/reopen.h"
 
 namespace moesh::search {
 namespace {
@@ -59,23 +66,76 @@ double far_slower(Objective objective) { return objective == Objective::memory ?
 // Rounds times to a thousandth, so that of layouts whose times hardly differ the simpler one stays first.
 long pace_of(double seconds) { return std::lround(1000 * std::log(std::max(seconds, 1e-300))); }
 
+// Without notices, which the request's session logged.
+advice::Planned replanned(const std::vector<std::string>& request) {
+  session::Session session = session::reopen(request);
+  advice::PlannedStep step = advice::plan_step(session);
+  return {std::move(session), std::move(step)};
+}
+
+// A plan that was made, or the reason why it is not possible.
+struct Made {
+  std::optional<Found> found;
+  std::string refusal;
+};
+
 // The results so far.
 struct Ledger {
+  explicit Ledger(Front empty) : front(std::move(empty)) {}
+
   Front front;
   std::optional<Found> nearest;
-  std::int64_t planned = 0, refused = 0;
+  std::int64_t planned = 0, refused = 0, untried = 0;
+  std::string first_refusal;
 
-  void note(const std::optional<Found>& found) {
+  void note(const Made& made) {
     ++planned;
-    if (!found) {
-      ++refused;
-    } else if (found->offer.fits()) {
-      front.add(*found);
-    } else if (!nearest || found->offer.peak < nearest->offer.peak) {
-      nearest = found;
+    if (!made.found) {
+      if (refused++ == 0) first_refusal = made.refusal;
+    } else if (made.found->offer.fits()) {
+      front.add(*made.found);
+    } else if (!nearest || made.found->offer.peak < nearest->offer.peak) {
+      nearest = made.found;
     }
   }
 };
+
+// The number of plans that may still be made. It never falls below 0, however many threads take from it.
+class Allowance {
+ public:
+  explicit Allowance(std::int64_t plans) : left_(plans) {}
+
+  bool take() {
+    std::int64_t left = left_;
+    while (left > 0 && !left_.compare_exchange_weak(left, left - 1)) {
+    }
+    return left > 0;
+  }
+  std::int64_t left() const { return left_; }
+  // As many of `wanted` plans as are left.
+  std::int64_t take_up_to(std::int64_t wanted) {
+    const std::int64_t taken = std::min<std::int64_t>(wanted, left_);
+    left_ -= taken;
+    return taken;
+  }
+
+ private:
+  std::atomic<std::int64_t> left_;
+};
+
+// What a plan does, without the names of its axes: layouts of which this is the same differ in these names alone.
+std::size_t work_of(const plan::Plan& plan) {
+  plan::Plan nameless = plan;
+  std::vector<mesh::Axis> axes = plan.mesh.axes();
+  std::string sizes;
+  int used = 0;
+  for (mesh::Axis& axis : axes) {
+    if (axis.size() > 1) sizes += fmt::format("{} x {}\n", axis.dcn, axis.ici);
+    axis.name = axis.size() > 1 ? fmt::format("axis{}", used++) : "alone";
+  }
+  nameless.mesh = mesh::Mesh(std::move(axes));
+  return std::hash<std::string>()(sizes + plan::to_text(nameless));
+}
 
 // The plans of one layout, as a grid: each row saves less for the backward pass than the one before, and each column has fewer tokens
 // per pass. Along both, time grows and memory falls, except that memory may grow from one pass to several. Plans that were made
@@ -89,19 +149,26 @@ class Grid {
         last_{candidate.remats.size() - 1, candidate.passes.size() - 1},
         cells_(candidate.remats.size() * candidate.passes.size()) {}
 
-  std::size_t size() const { return cells_.size(); }
   const Candidate& candidate() const { return candidate_; }
 
   // Makes the plan with all tokens in one pass and the least saved, by which layouts are compared.
   void plan_first() { plan({last_.remat, 0}); }
   double first_seconds() const { return seconds_of({last_.remat, 0}); }
 
-  // Makes the plans that the front does not exclude, while `left` allows more.
-  void explore(Front front, std::atomic<std::int64_t>& left) { explore({{0, 0}, last_}, front, left); }
+  // The same for layouts whose first plans do the same, and which have the same further plans.
+  using Work = std::tuple<std::size_t, std::vector<Keys>, std::vector<Keys>>;
+  std::optional<Work> first_work() const {
+    if (!first_work_) return std::nullopt;
+    return Work(*first_work_, candidate_.remats, candidate_.passes);
+  }
+
+  // Makes the plans that the front does not exclude, as long as more are allowed.
+  void explore(Front front, Allowance& allowance) { explore({{0, 0}, last_}, front, allowance); }
 
   // Adds the plans that were made since the last call to the ledger.
   void tell(Ledger& ledger) {
-    for (const std::optional<Found>& found : news_) ledger.note(found);
+    for (const Made& made : news_) ledger.note(made);
+    ledger.untried += std::exchange(untried_, 0);
     news_.clear();
   }
 
@@ -127,8 +194,14 @@ class Grid {
     if (cell.is_planned) return cell.found;
     cell.is_planned = true;
     const Keys keys = joined(joined(candidate_.keys, candidate_.remats[place.remat]), candidate_.passes[place.pass]);
-    if (const std::optional<advice::Planned> planned = advice::try_keys(request_, keys)) cell.found = found_of(keys, *planned);
-    news_.push_back(cell.found);
+    Made& made = news_.emplace_back();
+    try {
+      const advice::Planned planned = replanned(joined(request_, keys));
+      if (!first_work_) first_work_ = work_of(planned.step.program.plan);
+      made.found = cell.found = found_of(keys, planned);
+    } catch (const Error& error) {
+      made.refusal = error.parts().what;
+    }
     return cell.found;
   }
 
@@ -153,20 +226,33 @@ class Grid {
     return bound.peak <= usable_ && !front.excludes(bound);
   }
 
-  void plan(Place place, Front& front, std::atomic<std::int64_t>& left) {
-    if (at(place).is_planned) return;
-    --left;
+  // False if the plan may not be made any more.
+  bool plan(Place place, Front& front, Allowance& allowance) {
+    if (at(place).is_planned) return true;
+    if (!allowance.take()) return false;
     const std::optional<Found>& found = plan(place);
     if (found && found->offer.fits()) front.add(*found);
+    return true;
   }
 
-  void explore(const Part& part, Front& front, std::atomic<std::int64_t>& left) {
+  void explore(const Part& part, Front& front, Allowance& allowance) {
     for (const Place corner : {part.fastest, part.smallest}) {
-      if (left <= 0 || !is_of_use(part, front)) return;
-      plan(corner, front, left);
+      if (!is_of_use(part, front)) return;
+      if (!plan(corner, front, allowance)) {
+        untried_ += unplanned(part);
+        return;
+      }
     }
     if (part.fastest == part.smallest || !is_of_use(part, front)) return;
-    for (const Part& half : halves_of(part)) explore(half, front, left);
+    for (const Part& half : halves_of(part)) explore(half, front, allowance);
+  }
+
+  std::int64_t unplanned(const Part& part) const {
+    std::int64_t count = 0;
+    for (Place place = part.fastest; place.remat <= part.smallest.remat; ++place.remat) {
+      for (place.pass = part.fastest.pass; place.pass <= part.smallest.pass; ++place.pass) count += at(place).is_planned ? 0 : 1;
+    }
+    return count;
   }
 
   // The faster half first: more tokens per pass before fewer.
@@ -185,96 +271,133 @@ class Grid {
   std::int64_t usable_;
   Place last_;
   std::vector<Cell> cells_;
-  std::vector<std::optional<Found>> news_;
+  std::vector<Made> news_;
+  std::optional<std::size_t> first_work_;  // of the plan that was made first
+  std::int64_t untried_ = 0;
 };
+
+std::int64_t plans_of(const Candidate& candidate) { return std::ssize(candidate.remats) * std::ssize(candidate.passes); }
 
 class Search {
  public:
   Search(const std::vector<std::string>& request, const Effort& effort)
       : request_(request),
         threads_(effort.threads),
-        left_(effort.most_plans),
+        allowance_(effort.most_plans),
         space_(space_of(request)),
-        ledger_{Front(far_slower(effort.objective)), {}} {
-    // At most a third of the plans are spent on a first look, which compares all layouts before any is explored.
-    const auto most = static_cast<std::size_t>(std::max<std::int64_t>(1, effort.most_plans / 3));
+        ledger_(Front(far_slower(effort.objective))) {
+    // At most a third of the plans are spent on a first look, which compares all layouts before any is explored, and at most a quarter of
+    // the others on a first look at variants of the best.
+    const std::int64_t most = std::max<std::int64_t>(1, effort.most_plans / 3);
     counts_.too_large = space_.too_large;
     counts_.uneven = space_.uneven;
     counts_.layouts = static_cast<std::int64_t>(space_.candidates.size()) + space_.too_large + space_.uneven;
-    if (space_.candidates.size() <= most) return;
-    counts_.left = static_cast<std::int64_t>(space_.candidates.size() - most);
-    space_.candidates.resize(most);
+    leave_out_beyond(static_cast<std::size_t>(allowance_.take_up_to(std::min<std::int64_t>(most, std::ssize(space_.candidates)))),
+                     space_.candidates);
   }
 
   Outcome run() {
     const auto start = std::chrono::steady_clock::now();
     look_at(space_.candidates);
-    std::vector<Candidate> variants = variants_of_best();
-    counts_.layouts += static_cast<std::int64_t>(variants.size());
-    look_at(variants);
+    variants_ = variants_of_best();
+    counts_.layouts += std::ssize(variants_);
+    leave_out_beyond(static_cast<std::size_t>(allowance_.take_up_to(std::min(std::ssize(variants_), allowance_.left() / 4))), variants_);
+    look_at(variants_);
+    explore();
     counts_.planned = ledger_.planned;
     counts_.refused = ledger_.refused;
+    counts_.untried += ledger_.untried;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     std::vector<Found> front = ledger_.front.found();
-    return {front, front.empty() ? ledger_.nearest : std::nullopt, space_.least_state, space_.usable_memory, counts_, took.count()};
+    return {front, front.empty() ? ledger_.nearest : std::nullopt, space_.least_state, space_.usable_memory, counts_,
+            ledger_.first_refusal, took.count()};
   }
 
  private:
-  // Makes the first plan of each layout, then explores the layouts, the fastest first.
-  void look_at(const std::vector<Candidate>& candidates) {
-    std::vector<Grid> grids;
-    grids.reserve(candidates.size());
-    std::vector<Grid*> fastest_first;
-    for (const Candidate& candidate : candidates) {
-      fastest_first.push_back(&grids.emplace_back(request_, space_.usable_memory, candidate));
-      counts_.settings += static_cast<std::int64_t>(grids.back().size());
+  void leave_out_beyond(std::size_t most, std::vector<Candidate>& candidates) {
+    for (std::size_t i = most; i < candidates.size(); ++i) {
+      const std::int64_t plans = plans_of(candidates[i]);
+      ++counts_.left;
+      counts_.settings += plans;
+      counts_.untried += plans;
     }
-    left_ -= static_cast<std::int64_t>(grids.size());
-    in_parallel("layout looked at", fastest_first, [](Grid& grid) { grid.plan_first(); });
-    std::stable_sort(fastest_first.begin(), fastest_first.end(),
-                     [](const Grid* a, const Grid* b) { return pace_of(a->first_seconds()) < pace_of(b->first_seconds()); });
-    in_parallel("layout gone into", fastest_first, [this](Grid& grid) { grid.explore(ledger_.front, left_); });
-    keep_best(fastest_first);
+    if (candidates.size() > most) candidates.resize(most);
   }
 
-  // Keeps the fastest layouts, and only one of several with the same time, since equivalent rule sets give layouts that take the same time.
-  void keep_best(const std::vector<Grid*>& fastest_first) {
+  // Makes the first plan of each layout, which is allowed, and keeps those that differ.
+  void look_at(const std::vector<Candidate>& candidates) {
+    std::vector<Grid*> all;
+    for (const Candidate& candidate : candidates) all.push_back(&grids_.emplace_back(request_, space_.usable_memory, candidate));
+    in_parallel("layout looked at", all, [](Grid& grid) { grid.plan_first(); }, [&](Grid& grid) {
+      if (!is_new(grid)) return;
+      fastest_first_.push_back(&grid);
+      grid.tell(ledger_);
+    });
+    std::stable_sort(fastest_first_.begin(), fastest_first_.end(),
+                     [](const Grid* a, const Grid* b) { return pace_of(a->first_seconds()) < pace_of(b->first_seconds()); });
+  }
+
+  void explore() {
+    in_parallel("layout gone into", fastest_first_, [this](Grid& grid) { grid.explore(ledger_.front, allowance_); },
+                [this](Grid& grid) { grid.tell(ledger_); });
+  }
+
+  // Of layouts with the same plans the first is explored, which is the simplest.
+  bool is_new(const Grid& grid) {
+    const std::optional<Grid::Work> work = grid.first_work();
+    if (work && !works_.insert(*work).second) {
+      ++counts_.same;
+      ++ledger_.planned;
+      return false;
+    }
+    counts_.settings += plans_of(grid.candidate());
+    return true;
+  }
+
+  // The fastest layouts, and only one of several with the same time, since equivalent rule sets give layouts that take the same time.
+  std::vector<const Candidate*> best() const {
+    std::vector<const Candidate*> best;
     std::optional<long> last;
-    for (const Grid* grid : fastest_first) {
-      if (best_.size() == kVaried) return;
+    for (const Grid* grid : fastest_first_) {
+      if (best.size() == kVaried) break;
       const long pace = pace_of(grid->first_seconds());
-      if (last != pace) best_.push_back(grid->candidate());
+      if (last != pace) best.push_back(&grid->candidate());
       last = pace;
     }
+    return best;
   }
 
-  // Works on kTogether grids at a time, and adds their results to the ledger after each batch of them.
-  void in_parallel(const char* title, const std::vector<Grid*>& grids, const std::function<void(Grid&)>& work) {
+  // Works on kTogether grids at a time, and after each batch of them calls `tell` with one after the other, to add to the ledger.
+  void in_parallel(const char* title, const std::vector<Grid*>& grids, const std::function<void(Grid&)>& work,
+                   const std::function<void(Grid&)>& tell) {
     if (grids.empty()) return;
     Progress progress(title, static_cast<std::int64_t>(grids.size()));
     for (std::size_t begin = 0; begin < grids.size(); begin += kTogether) {
       const std::size_t end = std::min(begin + kTogether, grids.size());
       for_each(end - begin, threads_, [&](std::size_t i) { work(*grids[begin + i]); });
-      for (std::size_t i = begin; i < end; ++i) grids[i]->tell(ledger_);
+      for (std::size_t i = begin; i < end; ++i) tell(*grids[i]);
       progress.advance(static_cast<std::int64_t>(end));
     }
   }
 
   std::vector<Candidate> variants_of_best() {
     std::vector<Candidate> variants;
-    for (const Candidate& best : std::exchange(best_, {})) {
-      for (Candidate& variant : variants_of(best, request_)) variants.push_back(std::move(variant));
+    for (const Candidate* one : best()) {
+      for (Candidate& variant : variants_of(*one, request_)) variants.push_back(std::move(variant));
     }
     return variants;
   }
 
   const std::vector<std::string>& request_;
   int threads_;
-  std::atomic<std::int64_t> left_;  // plans that may still be made
+  Allowance allowance_;
   Space space_;
   Ledger ledger_;
   Counts counts_;
-  std::vector<Candidate> best_;
+  std::vector<Candidate> variants_;
+  std::deque<Grid> grids_;
+  std::vector<Grid*> fastest_first_;
+  std::set<Grid::Work> works_;  // of the layouts so far
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ enum class Objective { time, memory };
 
 struct Effort {
   Objective objective = Objective::time;
-  std::int64_t most_plans = 10'000;
+  std::int64_t most_plans = 10'000;  // no more are made
   int threads = 1;
 };
 
@@ -24,10 +24,12 @@ struct Counts {
   std::int64_t layouts = 0;    // combinations of rule set, axis sizes and way to the experts
   std::int64_t too_large = 0;  // layouts whose state alone does not fit
   std::int64_t uneven = 0;     // layouts over which no batch that is tried divides evenly
+  std::int64_t same = 0;       // layouts whose plans are those of another, but for the names of axes
   std::int64_t refused = 0;    // plans that turned out not to be possible
   std::int64_t left = 0;       // layouts that were not looked at, since most_plans did not allow it
-  std::int64_t settings = 0;   // plans of all layouts that are looked at: one for each remat policy and pass
+  std::int64_t settings = 0;   // plans of all layouts that fit and differ: one for each remat policy and pass
   std::int64_t planned = 0;    // plans that were made
+  std::int64_t untried = 0;    // plans that were neither made nor excluded by others, since most_plans did not allow it
 };
 
 struct Outcome {
@@ -36,7 +38,8 @@ struct Outcome {
   std::int64_t least_state = 0;  // bytes of parameters and moments per device, in the layout that has the least
   std::int64_t usable_memory = 0;
   Counts counts;
-  double seconds = 0;  // that the search took
+  std::string first_refusal;  // why the first plan that was refused is not possible
+  double seconds = 0;         // that the search took
 };
 
 // `request` names the model and the machine. The same request gives the same front on any number of threads, unless most_plans ends the

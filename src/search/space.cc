@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -105,6 +107,16 @@ std::vector<Keys> ways_to_experts(const Session& session, const mesh::Mesh& mesh
   return ways;
 }
 
+// The sum of the places of the mesh's axes in a list that begins with the usual ones.
+int oddity_of(const mesh::Mesh& mesh) {
+  static constexpr std::array<std::string_view, 6> kUsualFirst{"fsdp", "data", "expert", "tensor", "context", "fsdp_transpose"};
+  int sum = 0;
+  for (const mesh::Axis& axis : mesh.axes()) {
+    if (axis.size() > 1) sum += static_cast<int>(std::find(kUsualFirst.begin(), kUsualFirst.end(), axis.name) - kUsualFirst.begin());
+  }
+  return sum;
+}
+
 int axes_in_use(const mesh::Mesh& mesh) {
   return static_cast<int>(std::count_if(mesh.axes().begin(), mesh.axes().end(), [](const mesh::Axis& axis) { return axis.size() > 1; }));
 }
@@ -130,8 +142,9 @@ class SpaceOf {
     for (const Keys& rules : rule_sets(settings)) {
       if (const std::optional<Session> of_rules = opened(joined(request_, rules))) add_all(*of_rules, rules);
     }
-    std::stable_sort(space_.candidates.begin(), space_.candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.axes < b.axes; });
+    std::stable_sort(space_.candidates.begin(), space_.candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return std::pair(a.axes, a.oddity) < std::pair(b.axes, b.oddity);
+    });
     return std::move(space_);
   }
 
@@ -157,7 +170,8 @@ class SpaceOf {
       return;
     }
     const Keys keys = joined(rules, mesh::keys_between(session.mesh, factoring.mesh));
-    for (const Keys& way : ways) space_.candidates.push_back({joined(keys, way), axes_in_use(factoring.mesh), state, remats_, passes});
+    const int axes = axes_in_use(factoring.mesh), oddity = oddity_of(factoring.mesh);
+    for (const Keys& way : ways) space_.candidates.push_back({joined(keys, way), axes, oddity, state, remats_, passes});
   }
 
   const std::vector<std::string>& request_;

@@ -16,6 +16,7 @@ using config::Keys;
 struct Candidate {
   Keys keys;                   // settings that are added to the request's
   int axes = 0;                // number of axes larger than one
+  int oddity = 0;              // how unusual these axes are: of equal layouts the one with the usual axes is told
   std::int64_t state_bytes = 0;  // per device, a lower bound on the memory of a step
   std::vector<Keys> remats;      // remat policies, from the one that saves most for the backward pass to the one that saves least
   std::vector<Keys> passes;      // from the most tokens per pass to the fewest

@@ -175,6 +175,9 @@ std::string folder_of(const config::Settings& settings, const Company& company) 
   return company.first_says(has_folder && company.is_first() ? make_run_folder(settings) : "", "at the run's folder");
 }
 
+// Of a headline that first tells which file is read where none is named.
+std::string last_line(const std::string& headline) { return headline.substr(headline.rfind('\n') + 1); }
+
 std::string metrics_path(const config::Settings& settings, const std::string& folder, const Company& company) {
   if (!company.is_first()) return "/dev/null";
   const std::string& own = settings.text("metrics_file");
@@ -331,7 +334,7 @@ class Loop {
     const StepSpeed speed{seconds_since(begin), flops_ / devices, tokens_ / devices, devices};
     const StepTime time{speed.seconds, parts_.batches.waited() - for_data, parts_.checkpoints.waited() - for_disk};
     attempt([&] {
-      parts_.metrics.write(metrics, time, parts_.batches.left_out());
+      parts_.metrics.write(metrics, time, speed, parts_.batches.left_out());
       if (parts_.board) parts_.board->write(metrics, speed);
       tell(step, fmt::format("loss {:.3f}", metrics.loss), step_words(metrics, speed) + (saved.empty() ? "" : "\n" + saved));
     });
@@ -435,7 +438,8 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   const double in_regions = planned_in_regions(program);
   const std::string folder = folder_of(settings, company);
   Checkpoints checkpoints(settings, settings.boolean("enable_checkpointing") ? folder : "", request.from, company);
-  MetricsFile metrics(metrics_path(settings, folder, company), settings, request.printed == Printed::metrics);
+  MetricsFile metrics(metrics_path(settings, folder, company), settings, last_line(request.headline),
+                      request.printed == Printed::metrics);
   Trainer trainer(std::move(program), settings, workers, company);
   const Start start = checkpoints.start(trainer, batches, workers);
   if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);

@@ -32,9 +32,10 @@ void write_load(JsonWriter& json, const ExpertLoad& load) {
 constexpr std::string_view kSignature = R"({"run": {"moesh": ")";
 
 // The line before a run's steps. It marks the file as ours and separates the runs in one file.
-std::string run_line(const config::Settings& settings) {
+std::string run_line(const config::Settings& settings, const std::string& layout) {
   JsonWriter json;
   json.begin_object().key("run").begin_object().key("moesh").value(MOESH_VERSION).key("began").value(local_time());
+  if (!layout.empty()) json.key("layout").value(layout);
   json.key("settings").begin_object();
   for (const auto& [key, value] : config::given_settings(settings)) json.key(key).value(value);
   return json.end_object().end_object().end_object().text();
@@ -42,10 +43,10 @@ std::string run_line(const config::Settings& settings) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::string& path, const config::Settings& settings, bool prints)
+MetricsFile::MetricsFile(const std::string& path, const config::Settings& settings, const std::string& layout, bool prints)
     : file_(path, kSignature), prints_(prints) {
   if (file_.had_lines()) log_notice(file_.path() + " has lines of earlier runs; those of this one follow");
-  append(run_line(settings));
+  append(run_line(settings, layout));
 }
 
 void MetricsFile::append(const std::string& line) {
@@ -55,7 +56,7 @@ void MetricsFile::append(const std::string& line) {
   flush_output();
 }
 
-void MetricsFile::write(const StepMetrics& m, const StepTime& time, std::int64_t lines_left_out) {
+void MetricsFile::write(const StepMetrics& m, const StepTime& time, const StepSpeed& speed, std::int64_t lines_left_out) {
   JsonWriter json;
   json.begin_object()
       .key("step")
@@ -66,6 +67,9 @@ void MetricsFile::write(const StepMetrics& m, const StepTime& time, std::int64_t
       .value(time.for_data)
       .key("learning_rate")
       .value(m.learning_rate);
+  json.key("per_device_tflops_per_sec").value(speed.flops / speed.seconds / 1e12);
+  json.key("per_device_tokens_per_sec").value(speed.tokens / speed.seconds);
+  json.key("perplexity").value(std::exp(m.lm_loss));
   json.key("loss").value(m.loss).key("lm_loss").value(m.lm_loss).key("moe_lb_loss").value(m.balance_loss);
   if (m.mtp_loss) json.key("mtp_loss").value(*m.mtp_loss);
   if (m.max_logits) json.key("max_logits").value(*m.max_logits);

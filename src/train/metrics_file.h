@@ -7,6 +7,7 @@
 #include "run/audit.h"
 #include "train/evaluation.h"
 #include "train/line_file.h"
+#include "train/run_words.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
@@ -18,14 +19,14 @@ struct StepTime {
   double for_disk = 0;  // waiting for a checkpoint to be saved
 };
 
-// JSON Lines: for each run a line {"run": {...}} with its date and settings, then an object per step and per evaluation, with the
+// JSON Lines: for each run a line {"run": {...}} with its date, layout and settings, then an object per step and per evaluation, with the
 // reference's names. Another run with the same file appends its own lines.
 class MetricsFile {
  public:
-  // `prints`: whether each line is printed as well.
-  MetricsFile(const std::string& path, const config::Settings& settings, bool prints = false);
+  // `layout`: the run's model, machine and mesh, in words. `prints`: whether each line is printed as well.
+  MetricsFile(const std::string& path, const config::Settings& settings, const std::string& layout = {}, bool prints = false);
 
-  void write(const StepMetrics& metrics, const StepTime& time, std::int64_t lines_left_out = 0);
+  void write(const StepMetrics& metrics, const StepTime& time, const StepSpeed& speed, std::int64_t lines_left_out = 0);
   void write(const EvalMetrics& metrics);
   // Writes the last line of a run: {"run": {"ended": ...}}, with its memory and collectives, as measured and as planned.
   void end(const run::Audit& audit);

@@ -87,6 +87,7 @@ std::string figures_of(const std::vector<RunRecord>& runs) {
   rows.add("began", [](const RunRecord& run) {
     return run.began + (run.starts > 1 ? fmt::format(", start {}", run.starts) : "");
   });
+  rows.add("layout", [](const RunRecord& run) { return run.layout.empty() ? std::string("-") : run.layout; });
   rows.add("state", [](const RunRecord& run) {
     return std::string(run.goes_on ? "goes on" : run.end ? "ended" : "ended without its last lines");
   });
@@ -170,10 +171,11 @@ std::string collectives_of(const std::vector<RunRecord>& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (!runs[i].end || runs[i].end->collectives.empty()) continue;
     made += fmt::format(
-        "<h2>What devices of {} exchanged</h2><div class=\"scroll\"><table><tr><th>collective</th><th>where</th><th "
+        "<h2>What devices of {} exchanged</h2><p>{}In all steps together; bytes are those that all devices together got from "
+        "others.</p><div class=\"scroll\"><table><tr><th>collective</th><th>where</th><th "
         "class=\"n\">runs</th>"
-        "<th class=\"n\">planned</th><th class=\"n\">bytes</th><th class=\"n\">planned</th></tr>\n",
-        heading_of(runs[i], i));
+        "<th class=\"n\">planned</th><th class=\"n\">bytes of all devices</th><th class=\"n\">planned</th></tr>\n",
+        heading_of(runs[i], i), runs[i].layout.empty() ? "" : escaped(runs[i].layout) + ". ");
     for (const RecordedCollective& one : runs[i].end->collectives) {
       made += fmt::format(
           "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "

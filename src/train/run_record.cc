@@ -77,6 +77,7 @@ void begin_again(RunRecord& run, const Json& about) {
   ++run.starts;
   run.end.reset();
   run.began = about.value("began", "");
+  run.layout = about.value("layout", "");
   run.settings.clear();
   const auto settings = about.find("settings");
   if (settings == about.end() || !settings->is_object()) return;

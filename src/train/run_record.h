@@ -41,6 +41,7 @@ struct RunEnd {
 struct RunRecord {
   std::string path;          // the metrics file
   std::string began;         // date of the last start
+  std::string layout;        // "default on cpu-8: 8 devices as fsdp=2 x expert=4, default rules"; empty if the file does not tell
   std::int64_t starts = 0;   // number of starts
   store::Settings settings;  // of the last start, as they were given
   std::vector<RecordedStep> steps;  // a step that a later start did again is there once, as last done

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/element.h"
 #include "backend/scratch_list.h"
@@ -36,7 +37,6 @@ void gather(const KernelCall& call, std::span<const char>) {
 }
 
 constexpr std::int64_t kPiece = 256;
-constexpr std::int64_t kGrain = 16384;
 
 // What devices send for some consecutive tokens: grouped by token, and for one token in the order of devices.
 template <typename T>
@@ -87,7 +87,7 @@ void scatter_rows_of(const KernelCall& call) {
   const View& out = call.results[0];
   const std::int64_t width = width_of(out);
   const backend::cpu::Isa isa = backend::cpu::chosen_isa();
-  call.workers.parallel(out.size(0), 1 + kGrain / std::max<std::int64_t>(1, width), [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(out.size(0), backend::cpu::grain_of(width), [&](std::int64_t begin, std::int64_t end) {
     const Sent<T> sent(call, call.member * out.size(0) + begin, end - begin, width);
     backend::cpu::vectorised(isa, [&]() MOESH_LOOP {
       for (std::int64_t token = begin; token < end; ++token) {

@@ -31,6 +31,61 @@ TEST(Compile, TellsMemoryTimeAndCollectives) {
                     HasSubstr(" tokens/s a device, "), HasSubstr("memory of a device at the peak"),
                     HasSubstr("\noptimizer state "), HasSubstr("The peak is "), HasSubstr("\nc1"),
                     HasSubstr("A device sends "), HasSubstr("\nproducts ")));
+  EXPECT_THAT(made.out, AllOf(HasSubstr(" parameters, "), HasSubstr(" active\n"), HasSubstr(" TFLOP/s a device, "),
+                              HasSubstr("% of the peak FLOP/s (MFU)."), HasSubstr("\nOn the critical path of the step: ")));
+  EXPECT_THAT(made.out, AllOf(HasSubstr("  sent a run "), HasSubstr("\nsent in a step "), HasSubstr("\nall-gather ")));
+}
+
+// A gather's operand is one shard, of which a device sends all others; a reduce-scatter's operand is the whole value.
+TEST(Compile, TellsWhatADeviceSends) {
+  const std::string line = "compile model_name=llama2-7b compile_topology=v5p-16 ici_fsdp_parallelism=8";
+  const Json json = json_of(line + " --json");
+  double sent = 0, critical = 0, listed = 0;
+  for (const Json& one : json["collectives"]["list"]) {
+    const double bytes = one["sent_bytes"], operand = one["operand_bytes"];
+    const bool is_gather = one["kind"] == "all-gather", is_scatter = one["kind"] == "reduce-scatter";
+    EXPECT_TRUE(is_gather || is_scatter || one["kind"] == "all-reduce") << one;
+    EXPECT_DOUBLE_EQ(bytes, is_gather ? 7 * operand : is_scatter ? operand * 7 / 8 : 2 * operand * 7 / 8);
+    EXPECT_DOUBLE_EQ(one["total_sent_bytes"].get<double>(), bytes * one["count"].get<double>());
+    sent += one["total_sent_bytes"].get<double>();
+    listed += one["critical_seconds"].get<double>();
+  }
+  EXPECT_NEAR(json["sent_bytes_per_device"].get<double>(), sent, 1e-6 * sent);
+  double of_kinds = 0, of_axes = 0;
+  for (const auto& [kind, total] : json["collectives"]["totals"].items()) {
+    of_kinds += total["sent_bytes"].get<double>();
+    for (const auto& [axes, part] : total["by_axes"].items()) of_axes += part["sent_bytes"].get<double>();
+  }
+  EXPECT_NEAR(of_kinds, sent, 1e-6 * sent);
+  EXPECT_NEAR(of_axes, sent, 1e-6 * sent);
+  for (const auto& [what, seconds] : json["critical_path_seconds"].items()) critical += seconds.get<double>();
+  EXPECT_NEAR(critical, json["seconds_per_step"].get<double>(), 1e-6);
+  EXPECT_NEAR(json["critical_path_seconds"]["collectives"].get<double>(), listed, 1e-9);
+  const std::string name = json["collectives"]["list"][0]["name"];
+  EXPECT_EQ(json_of("why " + name + line.substr(7) + " --json")["sent_bytes"], json["collectives"]["list"][0]["sent_bytes"]);
+}
+
+TEST(Compile, WritesWhatItsHeadingSaysAsJson) {
+  const Json json = json_of(std::string("compile --json") + kCompiled);
+  EXPECT_EQ(json["model"], "mixtral-8x7b");
+  EXPECT_EQ(json["machine"], "v5p-16");
+  EXPECT_EQ(json["slices"], 1);
+  EXPECT_EQ(json["devices"], 8);
+  EXPECT_EQ(json["layout"], "fsdp=2 x expert=4, default rules");
+  EXPECT_EQ(json["batch"]["rows"], 16);
+  EXPECT_GT(json["parameters"].get<double>(), 2.5 * json["active_parameters"].get<double>());
+  const double peak = 459e12;  // of a v5p in bfloat16
+  EXPECT_NEAR(json["tflops_per_second_per_device"].get<double>(), json["mfu"].get<double>() * peak / 1e12, 1e-6 * peak / 1e12);
+  EXPECT_FALSE(json.contains("mfu_is_of_the_peak_of"));
+  const Json decodes = json_of(std::string("compile --decode --json") + kCompiled);
+  EXPECT_EQ(decodes["active_parameters"], json["active_parameters"]);
+}
+
+// Products in fp8 may be faster than the peak that MFUs are of.
+TEST(Compile, TellsWhichPeakTheMfuIsOf) {
+  const std::string line = "compile model_name=llama3-8b compile_topology=h100-8 ici_fsdp_parallelism=8 quantization=fp8_full";
+  EXPECT_THAT(outcome(line).out, HasSubstr("% of the peak FLOP/s of bfloat16 (MFU)."));
+  EXPECT_EQ(json_of(line + " --json")["mfu_is_of_the_peak_of"], "bfloat16");
 }
 
 TEST(Compile, FitsTheTerminal) {
@@ -144,7 +199,16 @@ TEST(Compile, TellsWhatWouldMakeItFit) {
   const Outcome made = outcome(large);
   EXPECT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr(" are missing."), HasSubstr("\nwhat makes it fit ")));
-  EXPECT_FALSE(json_of(large + " --json")["fits"].get<bool>());
+  const Json json = json_of(large + " --json");
+  EXPECT_FALSE(json["fits"].get<bool>());
+  ASSERT_FALSE(json["what_makes_it_fit"].empty());
+  for (const Json& offer : json["what_makes_it_fit"]) {
+    std::string words;
+    for (const Json& key : offer["keys"]) words += (words.empty() ? "" : " ") + key.get<std::string>();
+    EXPECT_THAT(made.out, HasSubstr("\n" + words + " "));
+    EXPECT_TRUE(offer["fits"].get<bool>());
+    EXPECT_LE(offer["peak_bytes_per_device"].get<std::int64_t>(), offer["usable_bytes"].get<std::int64_t>());
+  }
   // The suggestions hold: the larger topology does make the step fit.
   EXPECT_THAT(made.out, HasSubstr("\nnum_moe_token_chunks=2 (fits narrowly) "));
   EXPECT_THAT(made.out, HasSubstr("weight_dtype=bfloat16 (the losses differ) "));
@@ -157,6 +221,8 @@ TEST(Compile, SaysWhereNothingMakesItFit) {
       outcome("compile model_name=deepseek3-671b compile_topology=v5e-4 per_device_batch_size=1 max_target_length=512");
   EXPECT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr("makes it fit on as many devices; the nearest comes ")));
+  const Json json = json_of("compile --json model_name=deepseek3-671b compile_topology=v5e-4 per_device_batch_size=1 max_target_length=512");
+  EXPECT_GT(json["nearest"]["peak_bytes_per_device"].get<std::int64_t>(), json["nearest"]["usable_bytes"].get<std::int64_t>());
 }
 
 TEST(Compile, SavesThePlanThatTrainingRuns) {

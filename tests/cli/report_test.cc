@@ -33,6 +33,9 @@ TEST_F(RunPage, IsAPageThatARunLeavesAtItsEnd) {
   test::expect_well_formed(made);
   EXPECT_THAT(made, AllOf(HasSubstr("<title>a</title>"), HasSubstr("loss; dots: of evaluations"), HasSubstr("polyline class=\"run0\""), HasSubstr("circle class=\"run0\"")));
   EXPECT_THAT(made, AllOf(HasSubstr("Experts of "), HasSubstr("data:image/png;base64,"), HasSubstr("all-gather"), HasSubstr("What devices of ")));
+  EXPECT_THAT(made, AllOf(HasSubstr("<td>layout</td><td class=\"n\">mixtral-8x7b on cpu-2: 2 devices as fsdp=2, default rules</td>"),
+                          HasSubstr("<p>mixtral-8x7b on cpu-2: 2 devices as fsdp=2, default rules. In all steps together; bytes are those that all "
+                                    "devices together got from others.</p>"), HasSubstr("bytes of all devices")));
   EXPECT_THAT(made, AllOf(HasSubstr("<td>num_experts</td>"), HasSubstr("<td>state</td><td class=\"n\">ended</td>")));
   EXPECT_THAT(made, AllOf(Not(HasSubstr("<script")), Not(HasSubstr("http://")), Not(HasSubstr("https://"))));
   ASSERT_EQ(outcome(kTrain + "steps=2 metrics_file=m.jsonl run_name=b").code, 0);

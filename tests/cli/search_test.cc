@@ -31,6 +31,27 @@ TEST(Search, TellsTheBestWithTheirCommands) {
                               HasSubstr("The fastest that was found is "), HasSubstr("of a step")));
 }
 
+TEST(Search, TellsHowMuchItDidNotTry) {
+  const Outcome made = outcome(kSearched + "--most 3");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr(" not tried, as --most allows no more. Any others do not fit, or cannot be better."));
+  const Json counts = Json::parse(outcome(kSearched + "--most 3 --json").out)["machines"].at(0)["counts"];
+  EXPECT_LE(counts["planned"].get<int>(), 3);
+  EXPECT_GT(counts["untried"].get<int>(), 0);
+  const Outcome all = outcome(kSearched);
+  EXPECT_THAT(all.out, AllOf(HasSubstr(": the others do not fit, or cannot be better."), Not(HasSubstr("not tried, as"))));
+}
+
+// Stages are laid out but not run, so that no plan is possible.
+TEST(Search, TellsWhyNothingCanBePlanned) {
+  const std::string line = "search model_name=llama2-7b compile_topology=h100-8 ici_pipeline_parallelism=2 per_device_batch_size=2 --most 20";
+  const Outcome made = outcome(line);
+  EXPECT_EQ(made.code, 1) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr(" turned out not to be possible, the first as "), HasSubstr(" nothing could be planned: "),
+                              HasSubstr("pipeline")));
+  EXPECT_THAT(Json::parse(outcome(line + " --json").out)["machines"].at(0)["first_refusal"].get<std::string>(), HasSubstr("pipeline"));
+}
+
 TEST(Search, FitsTheTerminal) {
   for (const char* columns : {"80", "120"}) {
     const test::Variable width("COLUMNS", columns);
@@ -180,6 +201,7 @@ TEST(Search, GoesOnWhereTheJobItselfIsNotPlanned) {
   EXPECT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.err, HasSubstr("the job's own layout is not compared: "));
   EXPECT_THAT(made.out, AllOf(HasSubstr("\n 1  ./moesh compile "), Not(HasSubstr("Yours is "))));
+  EXPECT_THAT(made.out, HasSubstr("The best ways to train the job of megatron on NVIDIA H100"));
 }
 
 TEST(Search, RefusesWhatCannotBe) {

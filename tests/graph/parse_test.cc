@@ -131,6 +131,16 @@ TEST(Parse, RefusesChainsThatCannotBe) {
   }
 }
 
+TEST(Parse, RefusesCastsThatHaveNoKernels) {
+  const auto cast = [](const std::string& from, const std::string& to) {
+    return parse_refusal("%0: " + from + "[4] = input  # x\n%1: " + to + "[4] = cast %0  # y\nreturn %1\n");
+  };
+  EXPECT_EQ(cast("int32", "float32"), "no error");
+  EXPECT_EQ(cast("float64", "bfloat16"), "no error");
+  for (const auto& [from, to] : {std::pair("float32", "int32"), {"float32", "bool"}, {"bool", "float32"}, {"int32", "bool"}})
+    EXPECT_EQ(cast(from, to), "line 2 of the graph: a cast to floats does not fit its operands and results") << from << " to " << to;
+}
+
 TEST(Parse, RefusesSizesAndPlacesThatCannotBe) {
   EXPECT_EQ(parse_refusal("%0: float32[4] as [(fsdp)] = input  # x\nreturn %0\n"),
             "line 1 of the graph: an axis of the mesh was expected, not 'fsdp)] = input  # x'");

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "config/load.h"
@@ -134,12 +135,30 @@ TEST(BuildMesh, NamesEveryFactorOfAProductThatDoesNotFit) {
             "the mesh: all sizes 1 make 1, a slice of v6e-8 has 8 devices\n"
             "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 compile_topology_num_slices=2 dcn_data_parallelism=3"),
-            "the mesh: dcn_data_parallelism=3 make 3, v6e-8 has 2 slices\n"
+            "the mesh: dcn_data_parallelism=3 makes 3, v6e-8 has 2 slices\n"
             "  fix: dcn_data_parallelism=2, or compile_topology_num_slices=3, or set one axis to -1 to take what is left, or choose sizes "
             "that multiply to it");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-1 ici_fsdp_parallelism=2"),
-            "the mesh: ici_fsdp_parallelism=2 make 2, a slice of v6e-1 has 1 device\n"
+            "the mesh: ici_fsdp_parallelism=2 makes 2, a slice of v6e-1 has 1 device\n"
             "  fix: ici_fsdp_parallelism=1, or set one axis to -1 to take what is left, or choose sizes that multiply to it");
+}
+
+// A node of GPUs is a slice where sizes between and within slices make all of the machine.
+TEST(BuildMesh, NamesTheSlicesThatSizesAreMeantFor) {
+  const std::string machine = "compile_topology=h100-64 dcn_fsdp_parallelism=8 ";
+  EXPECT_EQ(mesh_refusal(machine + "ici_tensor_parallelism=8 ici_fsdp_parallelism=1"),
+            "the mesh: ici_tensor_parallelism=8 makes 8, a slice of h100-64 has 64 devices\n"
+            "  fix: compile_topology=h100-8 compile_topology_num_slices=8, as sizes between slices need slices");
+  EXPECT_EQ(mesh_refusal(machine + "ici_tensor_parallelism=8"),
+            "the mesh: dcn_data_parallelism=-1 x dcn_fsdp_parallelism=8 make a multiple of 8, h100-64 has 1 slice\n"
+            "  fix: compile_topology=h100-8 compile_topology_num_slices=8, as sizes between slices need slices");
+  const Mesh fixed =
+      built("compile_topology=h100-8 compile_topology_num_slices=8 dcn_fsdp_parallelism=8 ici_tensor_parallelism=8 ici_fsdp_parallelism=1");
+  EXPECT_EQ(sizes(fixed), "fsdp=8x1 tensor=1x8");
+  EXPECT_THAT(mesh_refusal(machine + "ici_tensor_parallelism=4 ici_fsdp_parallelism=1"),
+              ::testing::HasSubstr("fix: ici_tensor_parallelism=64, or ")) << "the sizes do not make the machine";
+  EXPECT_THAT(mesh_refusal("compile_topology=v5e-256 dcn_fsdp_parallelism=2 ici_fsdp_parallelism=128"),
+              ::testing::HasSubstr("fix: compile_topology=v5e-128 compile_topology_num_slices=2"));
 }
 
 TEST(BuildMesh, LeavesOneAxisOpenAtMost) {

@@ -117,6 +117,50 @@ TEST(SearchSlow, FindsTheFrontOfAllPlans) {
   EXPECT_LT(outcome.counts.planned, outcome.counts.settings) << "what cannot be better is not planned";
 }
 
+// Two layers on four devices under one rule set.
+const std::string kTiny =
+    "model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-8 per_device_batch_size=2 "
+    "custom_mesh_and_rule=ep-as-cp";
+
+TEST(Search, MakesNoMorePlansThanItMay) {
+  for (const std::int64_t most : {1, 2, 7, 20}) {
+    for (const int threads : {1, 3}) {
+      const Outcome outcome = search(test::words_of(kTiny), {.most_plans = most, .threads = threads});
+      EXPECT_LE(outcome.counts.planned, most);
+      EXPECT_GT(outcome.counts.planned, 0);
+      EXPECT_GT(outcome.counts.untried, 0) << "of " << most;
+      EXPECT_LE(outcome.counts.untried + outcome.counts.planned - outcome.counts.same, outcome.counts.settings);
+    }
+  }
+  const Outcome all = search(test::words_of(kTiny), {});
+  EXPECT_EQ(all.counts.untried, 0);
+  EXPECT_EQ(all.counts.left, 0);
+}
+
+// In a dense model the expert axis may do what fsdp_transpose does, and under some rules fsdp does it too.
+TEST(Search, TellsOfEqualLayoutsTheUsualOne) {
+  const std::string model =
+      "model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-8 per_device_batch_size=2 ";
+  const std::vector<std::string> usual_first{"fsdp", "expert", "fsdp_transpose"};
+  const auto seconds = [&](const std::string& axis, const Keys& others) {
+    const Keys keys = joined(others, {"ici_fsdp_parallelism=1", "ici_" + axis + "_parallelism=4"});
+    const std::optional<advice::Planned> planned = advice::try_keys(test::words_of(model), keys);
+    return planned ? planned->step.forecast.seconds : 0;
+  };
+  ASSERT_EQ(seconds("expert", {}), seconds("fsdp_transpose", {}));
+  const Outcome outcome = search(test::words_of(model + "ici_data_parallelism=1 ici_context_parallelism=1 ici_tensor_parallelism=1"), {});
+  EXPECT_GT(outcome.counts.same, 0);
+  ASSERT_FALSE(outcome.front.empty());
+  for (const Found& found : outcome.front) {
+    Keys others = found.offer.keys;
+    std::erase_if(others, [](const std::string& key) { return key.starts_with("ici_"); });
+    for (const std::string& axis : usual_first) {
+      if (found.layout.starts_with(axis + "=4, ")) break;
+      EXPECT_NE(seconds(axis, others), found.offer.seconds) << axis << " rather than " << found.layout;
+    }
+  }
+}
+
 TEST(SearchSlow, GivesTheSameOnAnyNumberOfThreads) {
   const auto keys_of = [](const Outcome& outcome) {
     std::vector<Keys> keys;
@@ -238,7 +282,7 @@ TEST(Space, LeavesOutWhatItsStateAloneMakesTooLarge) {
 
 TEST(Space, VariesTheBestByOneMoreChange) {
   const std::string sparse = "model_name=mixtral-8x7b compile_topology=v5p-32";
-  const Candidate spread{{"ici_data_parallelism=2", "ici_fsdp_parallelism=8"}, 2, 1, {{}, {"remat_policy=minimal"}}, {{}}};
+  const Candidate spread{{"ici_data_parallelism=2", "ici_fsdp_parallelism=8"}, 2, 1, 1, {{}, {"remat_policy=minimal"}}, {{}}};
   const auto variants = [&](const std::string& request) {
     std::set<std::string> last;
     for (const Candidate& variant : variants_of(spread, test::words_of(request)))

@@ -39,12 +39,16 @@ TEST(Train, WritesTheMetricsOfEveryStep) {
     const json& of = metrics[step];
     std::vector<std::string> keys;
     for (const auto& [key, value] : of.items()) keys.push_back(key);
-    EXPECT_THAT(keys, UnorderedElementsAre("step", "seconds", "data_seconds", "learning_rate", "loss", "lm_loss", "moe_lb_loss",
+    EXPECT_THAT(keys, UnorderedElementsAre("step", "seconds", "data_seconds", "learning_rate", "per_device_tflops_per_sec",
+                                           "per_device_tokens_per_sec", "perplexity", "loss", "lm_loss", "moe_lb_loss",
                                            "total_weights", "raw_grad_norm", "grad_norm", "param_norm", "moe"));
     EXPECT_EQ(of["step"], step);
     EXPECT_EQ(of["learning_rate"].get<double>(), learning_rate(settings, static_cast<std::int64_t>(step)));
     EXPECT_EQ(of["total_weights"], 14);
     EXPECT_GT(of["seconds"].get<double>(), 0);
+    EXPECT_GT(of["per_device_tflops_per_sec"].get<double>(), 0);
+    EXPECT_GT(of["per_device_tokens_per_sec"].get<double>() * of["seconds"].get<double>(), 0.9);
+    EXPECT_NEAR(of["perplexity"].get<double>(), std::exp(of["lm_loss"].get<double>()), 1e-3);
     EXPECT_NEAR(of["loss"].get<double>(), of["lm_loss"].get<double>() + of["moe_lb_loss"].get<double>(), 1e-6);
     EXPECT_NEAR(of["grad_norm"].get<double>(), std::min(1.0, of["raw_grad_norm"].get<double>()), 1e-5);
   }

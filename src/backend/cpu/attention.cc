@@ -100,7 +100,7 @@ class Attention {
 
   void run_task(std::int64_t row, std::int64_t key_head, Range columns) const {
     Memory<T, S, E> memory = memory_of_thread(isa_, shape_);
-    if (memory.of_scores.begin != nullptr) memory.of_scores.begin();
+    const KernelsInUse in_use(memory.of_scores);
     ScratchList<Panel> panels;
     for (std::int64_t first = columns.begin; first < columns.end; first += columns_) {
       panels.emplace_back(in_, row, key_head, first, std::min(columns_, columns.end - first));
@@ -116,7 +116,6 @@ class Attention {
       for (std::size_t p = 0; p < panels.size(); ++p) attend(memory, panels[p], static_cast<std::int64_t>(p), of_block);
     }
     for (std::size_t p = 0; p < panels.size(); ++p) write_back(memory, panels[p], static_cast<std::int64_t>(p));
-    if (memory.of_scores.end != nullptr) memory.of_scores.end();
   }
 
   void begin_panel(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p) const {
@@ -130,8 +129,8 @@ class Attention {
   void lay_block(Memory<T, S, E>& memory, std::int64_t row, std::int64_t key_head, Range keys) const {
     const OffsetList key_rows = in_.key_offsets(keys.size()), value_rows = in_.value_offsets(keys.size());
     const OffsetList dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
-    memory.keys.lay_or_pack(isa_, Lines<T>{in_.key_at(row, key_head, keys.begin), key_rows, dims, false, true});
-    memory.values.lay_or_pack(isa_, Lines<T>{in_.value_at(row, key_head, keys.begin), value_dims, value_rows, true, false});
+    memory.keys.take_or_pack(isa_, Lines<T>{in_.key_at(row, key_head, keys.begin), key_rows, dims, false, true});
+    memory.values.take_or_pack(isa_, Lines<T>{in_.value_at(row, key_head, keys.begin), value_dims, value_rows, true, false});
   }
 
   void attend(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p, Range block) const {

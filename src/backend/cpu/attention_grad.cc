@@ -116,7 +116,7 @@ class AttentionGradient {
   // `dsinks`: a contribution to each query head that shares the key head.
   void run_task(std::int64_t row, std::int64_t key_head, W* dsinks) const {
     Memory<T, S, E> memory = memory_of_thread(isa_, in_);
-    if (memory.of_scores.begin != nullptr) memory.of_scores.begin();
+    const KernelsInUse in_use(memory.of_scores);
     lay_keys(memory, row, key_head);
     std::fill_n(memory.dkey, shape_.keys * memory.width, W(0));
     std::fill_n(memory.dvalue, shape_.keys * memory.value_width, W(0));
@@ -124,7 +124,6 @@ class AttentionGradient {
       const Panel panel(in_, row, key_head, first, std::min(columns_, shape_.columns() - first));
       run_panel(memory, panel, dsinks);
     }
-    if (memory.of_scores.end != nullptr) memory.of_scores.end();
     write_back(row, key_head, memory.dkey, memory.width, results_[1]);
     write_back(row, key_head, memory.dvalue, memory.value_width, results_[2]);
   }
@@ -133,9 +132,9 @@ class AttentionGradient {
     const OffsetList key_rows = in_.key_offsets(shape_.keys), value_rows = in_.value_offsets(shape_.keys);
     const OffsetList dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
     const T* const keys = in_.key_at(row, key_head, 0);
-    memory.keys.lay_or_pack(isa_, Lines<T>{keys, key_rows, dims, false, true});
-    memory.transposed_keys.lay_or_pack(isa_, Lines<T>{keys, dims, key_rows, true, false});
-    memory.values.lay_or_pack(isa_, Lines<T>{in_.value_at(row, key_head, 0), value_rows, value_dims, false, true});
+    memory.keys.take_or_pack(isa_, Lines<T>{keys, key_rows, dims, false, true});
+    memory.transposed_keys.take_or_pack(isa_, Lines<T>{keys, dims, key_rows, true, false});
+    memory.values.take_or_pack(isa_, Lines<T>{in_.value_at(row, key_head, 0), value_rows, value_dims, false, true});
   }
 
   void pack_panel(const Memory<T, S, E>& memory, const Panel& panel) const {

@@ -1,10 +1,7 @@
 #include "backend/cpu/attention_panel.h"
 
 #if defined(__x86_64__)
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
-#endif
-#include <immintrin.h>
+#include "backend/cpu/intrinsics.h"
 #endif
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "backend/cpu/cache_line.h"
 #include "backend/cpu/pack.h"
 
 namespace moesh::backend::cpu {
@@ -23,11 +24,10 @@ std::int64_t l2_cache_bytes() {
 
 namespace {
 
-constexpr std::int64_t kLine = 64;  // bytes of a cache line
 
 // How many rows `ways` ways of a cache hold, of which one has `of_a_way` bytes.
 std::int64_t rows_in(std::int64_t ways, std::int64_t of_a_way, std::int64_t row_bytes, std::int64_t pitch_bytes) {
-  const std::int64_t apart = std::max(std::gcd(pitch_bytes, of_a_way), round_up(row_bytes, kLine));
+  const std::int64_t apart = std::max(std::gcd(pitch_bytes, of_a_way), round_up(row_bytes, kCacheLineBytes));
   return std::max<std::int64_t>(1, of_a_way / apart) * ways;
 }
 

@@ -4,9 +4,11 @@
 #include <cstdint>
 
 #include "backend/chain.h"
+#include "backend/cpu/cache_line.h"
 #include "backend/cpu/elementwise_avx512.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/pack.h"
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 
 namespace moesh::backend::cpu {
@@ -15,8 +17,6 @@ namespace {
 using graph::Binary;
 using graph::Unary;
 using graph::UnaryOf;
-
-constexpr std::int64_t kGrain = 16384;
 
 // The tanh approximation of GELU, written with the sigmoid: (1 + tanh u) / 2 = sigmoid(2u).
 constexpr double kGeluInner = 1.5957691216057308;  // 2 sqrt(2/pi)
@@ -92,7 +92,7 @@ bool runs_cast(const KernelCall& call) {
   if (call.results[0].dtype != DType::bfloat16 || call.operands[0].dtype != DType::float32 || !packs_bfloat16(chosen_isa())) return false;
   const View& result = call.results[0];
   const bool is_streamed =
-      result.count() * size_of(result.dtype) >= kStreamingBytes && reinterpret_cast<std::uintptr_t>(result.data) % 64 == 0;
+      result.count() * size_of(result.dtype) >= kStreamingBytes && reinterpret_cast<std::uintptr_t>(result.data) % kCacheLineBytes == 0;
   run(call, is_streamed ? round_streaming_avx512 : round_avx512);
   return true;
 }
@@ -218,71 +218,26 @@ void binary_of(const KernelCall& call) {
   }
 }
 
-// Elements as casts see them. A cast to an integer drops the fraction and saturates at the ends of the range of the integer.
-struct Truth {
-  std::uint8_t value;
-};
-
-template <typename T>
-[[gnu::always_inline]] inline double number_of(T value) {
-  if constexpr (std::is_same_v<T, bfloat16>) {
-    return static_cast<float>(value);
-  } else if constexpr (std::is_same_v<T, Truth>) {
-    return value.value != 0 ? 1 : 0;
-  } else {
-    return static_cast<double>(value);
-  }
-}
-
-template <typename To, typename From>
-[[gnu::always_inline]] inline To cast_of(From value) {
-  if constexpr (std::is_same_v<To, From>) {
-    return value;
-  } else if constexpr (std::is_same_v<To, Truth>) {
-    return Truth{static_cast<std::uint8_t>(number_of(value) != 0 ? 1 : 0)};
-  } else if constexpr (std::is_same_v<To, std::int32_t>) {
-    const double number = number_of(value);
-    if (std::isnan(number)) return 0;
-    return static_cast<std::int32_t>(number < -2147483648.0 ? -2147483648.0 : number > 2147483647.0 ? 2147483647.0 : number);
-  } else if constexpr (std::is_same_v<From, std::int32_t> || std::is_same_v<From, Truth> || std::is_same_v<From, double>) {
-    return store<To>(number_of(value));
-  } else {
-    return store<To>(load(value));
-  }
-}
-
-template <typename Body>
-void for_any(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::float32: return body.template operator()<float>();
-    case DType::bfloat16: return body.template operator()<bfloat16>();
-    case DType::float64: return body.template operator()<double>();
-    case DType::int32: return body.template operator()<std::int32_t>();
-    case DType::boolean: return body.template operator()<Truth>();
-  }
-}
-
-// A boolean is read as its byte: any byte except 0 is true.
-template <typename T>
-T* elements_of(const View& view) {
-  if constexpr (std::is_same_v<T, Truth>) {
-    assert(view.dtype == DType::boolean);
-    return reinterpret_cast<Truth*>(view.raw());
-  } else {
-    return view.as<T>();
-  }
-}
-
 template <typename To, typename From>
 void cast_elements(const KernelCall& call) {
   const Isa isa = chosen_isa();
-  const From* __restrict x = elements_of<From>(call.operands[0]);
-  To* __restrict y = elements_of<To>(call.results[0]);
+  const From* __restrict x = call.operands[0].as<From>();
+  To* __restrict y = call.results[0].as<To>();
   call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     vectorised(isa, [&]() MOESH_LOOP {
-      for (std::int64_t i = begin; i < end; ++i) y[i] = cast_of<To>(x[i]);
+      for (std::int64_t i = begin; i < end; ++i) {
+        if constexpr (std::is_same_v<From, std::int32_t> || std::is_same_v<From, double>) y[i] = store<To>(static_cast<double>(x[i]));
+        else y[i] = store<To>(load(x[i]));
+      }
     });
   });
+}
+
+template <typename T>
+void fill_with(const KernelCall& call, T value) {
+  T* y = call.results[0].as<T>();
+  call.workers.parallel(call.results[0].count(), kGrain,
+                        [&](std::int64_t begin, std::int64_t end) { std::fill(y + begin, y + end, value); });
 }
 
 }  // namespace
@@ -304,8 +259,10 @@ void binary(const KernelCall& call) {
 
 void cast(const KernelCall& call) {
   if (runs_cast(call)) return;
-  for_any(call.results[0].dtype, [&]<typename To>() {
-    for_any(call.operands[0].dtype, [&]<typename From>() { cast_elements<To, From>(call); });
+  const DType from = call.operands[0].dtype;
+  for_floating(call.results[0].dtype, [&]<typename To>() {
+    if (from == DType::int32) return cast_elements<To, std::int32_t>(call);
+    for_floating(from, [&]<typename From>() { cast_elements<To, From>(call); });
   });
 }
 
@@ -314,12 +271,10 @@ void chain(const KernelCall& call) {
 }
 
 void fill(const KernelCall& call) {
-  for_any(call.results[0].dtype, [&]<typename T>() {
-    const T value = cast_of<T>(std::get<graph::FillOf>(call.attributes).value);
-    T* y = elements_of<T>(call.results[0]);
-    call.workers.parallel(call.results[0].count(), kGrain,
-                          [&](std::int64_t begin, std::int64_t end) { std::fill(y + begin, y + end, value); });
-  });
+  const double value = std::get<graph::FillOf>(call.attributes).value;
+  const DType dtype = call.results[0].dtype;
+  if (dtype == DType::int32) return fill_with(call, static_cast<std::int32_t>(value));
+  for_floating(dtype, [&]<typename T>() { fill_with(call, store<T>(value)); });
 }
 
 }  // namespace moesh::backend::cpu

@@ -69,8 +69,6 @@ Room<P> room() {
   return {rows, panels, reinterpret_cast<Wide<P>*>(panels + kPanelElements<P>)};
 }
 
-using Task = ProductPart;
-
 // Operands are packed as P; elements of the result are sums of type Wide<P>.
 template <typename P, typename A, typename B, typename C>
 class Product {
@@ -98,8 +96,8 @@ class Product {
 
   void run() {
     if (takes_chunks()) return run_by_chunks();
-    const ScratchList<Task> tasks = all_tasks();
-    const auto work_of = [&](const Task& task) {
+    const ScratchList<ProductPart> tasks = all_tasks();
+    const auto work_of = [&](const ProductPart& task) {
       return static_cast<double>(task.rows.size() * task.columns.size() * of_.depth_of(task.i).size());
     };
     run_tasks(workers_, of_, tasks, kGrainWork, work_of, [&](std::int64_t begin, std::int64_t end) {
@@ -126,31 +124,32 @@ class Product {
     const bool fit = (chunks + 1) * sums <= kSumElements;  // and what is added to
     return is_narrow && chunks > 1 && fit && sums * depth > kGrainWork;
   }
-  ScratchList<Task> all_tasks() const {
+  ScratchList<ProductPart> all_tasks() const {
     return tasks_of(
         of_, threads(), kGrainWork, [&](std::int64_t i) { return size_of(i); }, [&](std::int64_t i) { return strips_of(i); });
   }
 
   ProductSize size_of(std::int64_t i) const {
-    const bool lie = reads_rows_in_place(i), by_two_panels = lie && kernels_.wide_runs.rows > 0 && of_.columns > kernels_.columns;
+    const bool in_place = reads_rows_in_place(i), by_two_panels = in_place && kernels_.wide_runs.rows > 0 && of_.columns > kernels_.columns;
     return {.rows = of_.rows_of(i).size(),
             .columns = of_.columns,
             .depth = of_.depth_of(i).size(),
-            .row_step = !lie            ? kernels_.rows
-                        : by_two_panels ? kernels_.wide_runs.rows
-                                        : kernels_.runs.rows,
-            .column_step = (by_two_panels ? 2 : 1) * kernels_.columns,
-            .most_rows = lie ? std::numeric_limits<std::int64_t>::max() : std::min(kMostTaskRows, l2_resident_elements<P>() / depth_room_),
+            .block_rows = !in_place       ? kernels_.rows
+                          : by_two_panels ? kernels_.wide_runs.rows
+                                          : kernels_.runs.rows,
+            .block_columns = (by_two_panels ? 2 : 1) * kernels_.columns,
+            .most_rows = in_place ? std::numeric_limits<std::int64_t>::max()
+                                  : std::min(kMostTaskRows, l2_resident_elements<P>() / depth_room_),
             .most_sums = is_deep_ && !of_.is_in_place() ? kSumElements : std::numeric_limits<std::int64_t>::max(),
-            .pack_row = lie ? kReadInPlace : kPack,
+            .pack_row = in_place ? kReadInPlace : kPack,
             .pack_column = in_place_.pack != nullptr ? kPackingOnTheWay * kPack : kPack};
   }
 
   // Whether kernels read rows of a in place.
   bool reads_rows_in_place(std::int64_t i) const {
     const std::int64_t depth = of_.depth_of(i).size();
-    const bool run = of_.a_depth_contiguous && of_.a_pitch.has_value();
-    return std::is_same_v<P, A> && kernels_.runs.rows > 0 && run && depth > 0 && depth % kernels_.depth_step == 0;
+    const bool are_contiguous = of_.a_depth_contiguous && of_.a_pitch.has_value();
+    return std::is_same_v<P, A> && kernels_.runs.rows > 0 && are_contiguous && depth > 0 && depth % kernels_.depth_step == 0;
   }
 
   // The number of strips into which the columns of a product of few rows are divided: few and wide ones, so that memory is read in long
@@ -166,13 +165,13 @@ class Product {
 
   // Few rows are computed in strips, except for the columns at the end if they are fewer than those of a block. `next`: what the thread is
   // likely to read of b afterwards, or null.
-  void run_task(Task task, const B* next) const {
+  void run_task(ProductPart task, const B* next) const {
     if (takes_strips(task.i, task.rows)) {
       const std::int64_t end = task.columns.begin + round_down(task.columns.size(), kernels_.columns);
       const std::int64_t width = round_down(kStripSums / task.rows.size(), kernels_.columns);
       for (std::int64_t column = task.columns.begin; column < end; column += width) {
-        const Task strip{task.i, task.rows, {column, std::min(column + width, end)}};
-        const Task rest{task.i, task.rows, {strip.columns.end, end}};
+        const ProductPart strip{task.i, task.rows, {column, std::min(column + width, end)}};
+        const ProductPart rest{task.i, task.rows, {strip.columns.end, end}};
         run_strip(strip, rest.columns.size() > 0 ? of_.begin_of_b(rest) : next);
       }
       task.columns.begin = end;
@@ -180,7 +179,7 @@ class Product {
     if (task.columns.size() > 0) run_blocks(task);
   }
 
-  void run_strip(const Task& task, const B* next) const {
+  void run_strip(const ProductPart& task, const B* next) const {
     const Range depth = of_.depth_of(task.i);
     const std::int64_t columns = task.columns.size(), count = task.rows.size() * columns;
     Wide<P>* const sums = room<P>().sums;
@@ -197,7 +196,7 @@ class Product {
     of_.write_back(isa_, task, sums, columns);
   }
 
-  void run_strip_chunk(const Task& task, Range chunk, const B* next, Wide<P>* sums) const {
+  void run_strip_chunk(const ProductPart& task, Range chunk, const B* next, Wide<P>* sums) const {
     const std::int64_t of_group = evened(kernels_, std::min(kernels_.rows, Strip<P, B>::kMostTogether), task.rows.size());
     Packer<P, A>(isa_, kernels_, depth_room_).rows(of_.lines_of_a(task.i), task.rows, chunk, of_group, room<P>().rows);
     const B* const b = of_.element_of_b(task.i, chunk.begin, task.columns.begin);
@@ -223,7 +222,7 @@ class Product {
   // Every chunk has its own sums; these are added up at the end, in the same order as in run_strip.
   void run_by_chunks() const {
     const std::int64_t columns = round_down(of_.columns, kernels_.columns);
-    const Task task{0, of_.rows_of(0), {0, columns}};
+    const ProductPart task{0, of_.rows_of(0), {0, columns}};
     const Range depth = of_.depth_of(0);
     const std::int64_t chunk = kernels_.chunk_of(depth.size());
     const std::int64_t count = task.rows.size() * columns, chunks = divide_up(depth.size(), chunk);
@@ -244,13 +243,13 @@ class Product {
     if (columns < of_.columns) run_blocks({0, task.rows, {columns, of_.columns}});
   }
 
-  void run_blocks(const Task& task) const {
+  void run_blocks(const ProductPart& task) const {
     const Range depth = of_.depth_of(task.i);
     const std::int64_t step = kernels_.chunk_of(depth.size()), of_panel = kernels_.columns * depth_room_;
-    const bool lie = reads_rows_in_place(task.i);
-    const std::int64_t panels = lie ? std::max<std::int64_t>(2, l2_resident_elements<P>() / 2 / of_panel)
-                                    : std::clamp<std::int64_t>(kPanelElements<P> / of_panel, 1, kMostPanels);
-    P* const packed = lie ? room<P>().rows : room<P>().panels;
+    const bool in_place = reads_rows_in_place(task.i);
+    const std::int64_t panels = in_place ? std::max<std::int64_t>(2, l2_resident_elements<P>() / 2 / of_panel)
+                                         : std::clamp<std::int64_t>(kPanelElements<P> / of_panel, 1, kMostPanels);
+    P* const packed = in_place ? room<P>().rows : room<P>().panels;
     for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += step) {
       const Range chunk{begin, std::min(begin + step, depth.end)};
       const Rows rows = rows_of(task, chunk);
@@ -266,7 +265,7 @@ class Product {
     const P* data;
     std::optional<std::int64_t> pitch;
   };
-  Rows rows_of(const Task& task, Range chunk) const {
+  Rows rows_of(const ProductPart& task, Range chunk) const {
     if constexpr (std::is_same_v<P, A>) {
       if (reads_rows_in_place(task.i)) return {of_.element_of_a(task.i, task.rows.begin, chunk.begin), of_.a_pitch};
     }
@@ -284,9 +283,9 @@ class Product {
 
   // Computes some columns of a task, which are packed into `packed`: whole panels on the way, by the first block of rows, if more rows
   // follow. Rows that are read in place go by bands.
-  void run_part(const Task& task, Range columns, Range chunk, const Rows& rows, P* packed) const {
+  void run_part(const ProductPart& task, Range columns, Range chunk, const Rows& rows, P* packed) const {
     Panels panels{packed, columns.begin, kernels_.columns * MicroKernels<P>::kTogether, kernels_.columns * depth_room_};
-    Task part{task.i, task.rows, columns};
+    ProductPart part{task.i, task.rows, columns};
     if (const P* const in_place = where_it_lies(part, chunk)) {
       panels = {in_place, columns.begin, *of_.b_pitch, kernels_.columns};
       return run_blocks_of(task, part, chunk, rows, panels);
@@ -315,7 +314,7 @@ class Product {
   }
 
   // The panels of b in place, if its columns lie as they would packed, so that kernels can read them there; null otherwise.
-  const P* where_it_lies(const Task& part, Range chunk) const {
+  const P* where_it_lies(const ProductPart& part, Range chunk) const {
     if constexpr (std::is_same_v<P, B> && MicroKernels<P>::kTogether == 1) {
       const bool are_whole = part.columns.size() % (kernels_.columns / 2) == 0;
       if (part.rows.size() <= 2 * kernels_.rows && of_.b_columns_contiguous && of_.b_pitch && are_whole && chunk.size() > 0) {
@@ -325,7 +324,7 @@ class Product {
     return nullptr;
   }
 
-  Block<P> block_of(const Task& task, Range chunk, const Rows& rows) const {
+  Block<P> block_of(const ProductPart& task, Range chunk, const Rows& rows) const {
     return {.steps = divide_up(chunk.size(), kernels_.depth_step),
             .a = rows.data,
             .a_room = rows.pitch.value_or(depth_room_),
@@ -334,11 +333,11 @@ class Product {
   }
 
   // Multiplies the first block of rows of a task with one panel after another, and packs these.
-  void pack_on_the_way(const Task& task, const Task& first, Range chunk, const Rows& rows, P* packed) const {
+  void pack_on_the_way(const ProductPart& task, const ProductPart& first, Range chunk, const Rows& rows, P* packed) const {
     const PackingKernel<P, B> kernel = rows.pitch ? in_place_.pack_for_runs : in_place_.pack;
     Block<P> block = block_of(task, chunk, rows);
     for (std::int64_t column = first.columns.begin; column < first.columns.end; column += kernels_.columns) {
-      const Task part{task.i, first.rows, {column, column + kernels_.columns}};
+      const ProductPart part{task.i, first.rows, {column, column + kernels_.columns}};
       const Unpacked<P, B> b{of_.element_of_b(task.i, chunk.begin, column), *of_.b_pitch, chunk.size(), packed};
       if (set_result(part, chunk, block)) kernel(block, b);
       else run_block(task, part, chunk, block, [&] { kernel(block, b); });
@@ -354,7 +353,7 @@ class Product {
   }
 
   // Computes the blocks of a part, one column of blocks after another.
-  void run_blocks_of(const Task& task, const Task& part, Range chunk, const Rows& rows, const Panels& panels) const {
+  void run_blocks_of(const ProductPart& task, const ProductPart& part, Range chunk, const Rows& rows, const Panels& panels) const {
     if (part.rows.size() == 0 || part.columns.size() == 0) return;
     Block<P> block = block_of(task, chunk, rows);
     block.b_pitch = panels.pitch;
@@ -362,7 +361,7 @@ class Product {
     const bool is_direct = part.columns.size() % (kernels_.columns / 2) == 0 && set_result(part, chunk, block);
     Wide<P>* const c = block.c;
     bfloat16* const rounded = block.rounded;
-    const auto make = [&](const Task& one) {
+    const auto make = [&](const ProductPart& one) {
       const std::int64_t row = one.rows.begin - task.rows.begin;
       block.a = rows.data + (rows.pitch ? row * *rows.pitch : row / kernels_.rows * kernels_.row_room * depth_room_);
       block.b = panels.data + (one.columns.begin - panels.first) / kernels_.columns * panels.beside;
@@ -386,7 +385,7 @@ class Product {
   }
 
   // Lets kernels write whole blocks into the result itself, if they can; returns whether they do.
-  bool set_result(const Task& part, Range chunk, Block<P>& block) const {
+  bool set_result(const ProductPart& part, Range chunk, Block<P>& block) const {
     if (!of_.c_pitch) return false;
     block.c_pitch = *of_.c_pitch;
     if constexpr (std::is_same_v<C, W>) {
@@ -402,7 +401,7 @@ class Product {
 
   // The sums go into the result itself, into a temporary block, or to where they wait for the next chunk.
   template <typename Multiply>
-  void run_block(const Task& task, const Task& part, Range chunk, Block<P>& block, const Multiply& multiply) const {
+  void run_block(const ProductPart& task, const ProductPart& part, Range chunk, Block<P>& block, const Multiply& multiply) const {
     constexpr std::int64_t kWidest = 2 * MicroKernels<P>::kMostColumns;
     W own[MicroKernels<P>::kMostRows * kWidest];
     const Range depth = of_.depth_of(task.i);
@@ -461,7 +460,6 @@ MOESH_MULTIPLY(float, float, float);
 MOESH_MULTIPLY(double, double, double);
 MOESH_MULTIPLY(bfloat16, bfloat16, bfloat16);
 MOESH_MULTIPLY(bfloat16, bfloat16, float);
-MOESH_MULTIPLY(float, bfloat16, float);
 #undef MOESH_MULTIPLY
 
 }  // namespace moesh::backend::cpu

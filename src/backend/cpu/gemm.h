@@ -42,7 +42,7 @@ struct MultiplyOptions {
 };
 
 // c = a b. The order in which the terms of an element are added depends only on the depth, so that its bits depend only on its row of a and
-// its column of b. A may be B's wide type. Without workers, the calling thread does all the work.
+// its column of b. Without workers, the calling thread does all the work.
 template <typename A, typename B, typename C>
 void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
               const MultiplyOptions& options = {});

@@ -32,7 +32,7 @@ struct ProductOperands {
         a_rows_contiguous(is_contiguous(a.rows)),
         a_depth_contiguous(is_contiguous(a.columns)),
         b_columns_contiguous(is_contiguous(b.columns)),
-        b_depth_runs(is_contiguous(b.rows)),
+        b_depth_contiguous(is_contiguous(b.rows)),
         a_pitch(pitch_of(a.rows)),
         b_pitch(pitch_of(b.rows)),
         c_pitch(is_contiguous(c.columns) ? pitch_of(c.rows) : std::nullopt) {}
@@ -47,7 +47,9 @@ struct ProductOperands {
   }
 
   Lines<A> lines_of_a(std::int64_t i) const { return {a.data + a.batch[at(i)], a.rows, a.columns, a_rows_contiguous, a_depth_contiguous}; }
-  Lines<B> lines_of_b(std::int64_t i) const { return {b.data + b.batch[at(i)], b.columns, b.rows, b_columns_contiguous, b_depth_runs}; }
+  Lines<B> lines_of_b(std::int64_t i) const {
+    return {b.data + b.batch[at(i)], b.columns, b.rows, b_columns_contiguous, b_depth_contiguous};
+  }
 
   const A* element_of_a(std::int64_t i, std::int64_t row, std::int64_t depth) const {
     return a.data + a.batch[at(i)] + a.rows[at(row)] + a.columns[at(depth)];
@@ -105,7 +107,7 @@ struct ProductOperands {
   MultiplyOptions options;
   std::int64_t columns;
   std::int64_t batch;
-  bool a_rows_contiguous, a_depth_contiguous, b_columns_contiguous, b_depth_runs;
+  bool a_rows_contiguous, a_depth_contiguous, b_columns_contiguous, b_depth_contiguous;
   std::optional<std::int64_t> a_pitch;  // from one row to the next
   std::optional<std::int64_t> b_pitch;  // from one line of the depth to the next
   std::optional<std::int64_t> c_pitch;  // from one row to the next, if each row is contiguous

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/cache_line.h"
 #include "backend/cpu/caches.h"
 #include "backend/cpu/gemm_operands.h"
 #include "backend/cpu/micro_kernel.h"
@@ -30,7 +31,6 @@ constexpr std::int64_t kBlockElements = kBlock * kBlock;
 constexpr std::int64_t kRowsTogether = 2 * kBlock;            // rows that are packed together
 constexpr std::int64_t kPiece = 512;                          // depth of rows that stay in the L1 cache
 constexpr std::int64_t kMostInPlace = 2048;                   // largest depth for which sums accumulate in the result itself
-constexpr std::int64_t kCacheLine = 64;                       // bytes
 
 struct Room {
   static constexpr std::int64_t kRows = 2 * 1024 * 1024;  // elements of packed rows that are kept for several parts of the columns
@@ -80,7 +80,7 @@ class TileProduct {
     const auto work_of_task = [&](const ProductPart& task) { return work_of(task); };
     run_tasks(workers_, of_, tasks, kGrainWork, work_of_task, [&](std::int64_t begin, std::int64_t end) {
       const Room mine = room();
-      kernels_.begin();
+      const KernelsInUse in_use(kernels_);
       for (std::int64_t task = begin; task < end; ++task) {
         if (!takes_strips(tasks[at(task)])) {
           run_task(mine, tasks[at(task)]);
@@ -89,7 +89,6 @@ class TileProduct {
           run_strips(mine, tasks[at(task)], next < std::ssize(tasks) ? of_.begin_of_b(tasks[at(next)]) : nullptr);
         }
       }
-      kernels_.end();
       if (is_streamed_) fence_streaming_stores();
     });
   }
@@ -109,8 +108,8 @@ class TileProduct {
     std::int64_t elements = 0;
     for (std::int64_t i = 0; i < of_.batch; ++i) elements += of_.rows_of(i).size() * of_.columns;
     if (elements * static_cast<std::int64_t>(sizeof(C)) < kStreamingBytes || of_.options.add || !of_.c_pitch) return false;
-    const auto is_line = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(C)) % kCacheLine == 0; };
-    return reinterpret_cast<std::uintptr_t>(of_.c.data) % kCacheLine == 0 && is_line(*of_.c_pitch) && is_line(of_.c.columns[0]) &&
+    const auto is_line = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(C)) % kCacheLineBytes == 0; };
+    return reinterpret_cast<std::uintptr_t>(of_.c.data) % kCacheLineBytes == 0 && is_line(*of_.c_pitch) && is_line(of_.c.columns[0]) &&
            is_line(of_.c.rows[0]) && std::all_of(of_.c.batch.begin(), of_.c.batch.end(), is_line);
   }
 
@@ -166,8 +165,8 @@ class TileProduct {
     return {.rows = rows,
             .columns = columns,
             .depth = of_.depth_of(i).size(),
-            .row_step = kBlock,
-            .column_step = kBlock,
+            .block_rows = kBlock,
+            .block_columns = kBlock,
             .pack_row = of_.a_depth_contiguous ? kPackRun : kPackRow,
             .pack_column = of_.b_columns_contiguous ? kPackColumn : kPackTransposed,
             .begin = kBegin,

@@ -8,32 +8,18 @@
 #include "backend/cpu/added_to.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "base/rounding.h"
 
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;
-
-std::int64_t grain_of(std::int64_t width) { return 1 + kGrain / std::max<std::int64_t>(1, width); }
-
 // Where each expert's rows begin, and where the last one's end.
 OffsetList begins_of(const View& sizes_E) {
   OffsetList begins{0};
   for (std::int64_t e = 0; e < sizes_E.count(); ++e) begins.push_back(begins.back() + sizes_E.as<std::int32_t>()[e]);
   return begins;
-}
-
-// Calls body(row) for all rows, inside a loop compiled for the CPU's instruction set.
-template <typename Body>
-void for_rows(const KernelCall& call, std::int64_t count, std::int64_t width, const Body& body) {
-  const Isa isa = chosen_isa();
-  call.workers.parallel(count, grain_of(width), [&](std::int64_t begin, std::int64_t end) {
-    vectorised(isa, [&]() MOESH_LOOP {
-      for (std::int64_t row = begin; row < end; ++row) body(row);
-    });
-  });
 }
 
 template <typename T, typename R>
@@ -80,7 +66,7 @@ void grouped_bias_of(const KernelCall& call) {
   for (std::size_t e = 0; e + 1 < begins.size(); ++e) {
     expert_of_row.resize(static_cast<std::size_t>(begins[e + 1]), static_cast<std::int64_t>(e));
   }
-  for_rows(call, out_RN.size(0), width, [&](std::int64_t row) MOESH_LOOP {
+  for_rows(call.workers, out_RN.size(0), width, [&](std::int64_t row) MOESH_LOOP {
     const T* __restrict from = call.operands[0].as<T>() + row * width;
     T* __restrict to = out_RN.as<T>() + row * width;
     if (row >= begins.back()) {
@@ -99,7 +85,7 @@ void grouped_sum_of(const KernelCall& call) {
   const std::int64_t width = out_EN.size(1);
   const OffsetList begins = begins_of(call.operands[1]);
   const std::int64_t pieces = divide_up(width, kPiece);
-  for_rows(call, out_EN.size(0) * pieces, kGrain, [&](std::int64_t task) MOESH_LOOP {
+  for_rows(call.workers, out_EN.size(0) * pieces, kGrain, [&](std::int64_t task) MOESH_LOOP {
     const std::int64_t e = task / pieces;
     const std::int64_t first = task % pieces * kPiece;
     const std::int64_t count = std::min(kPiece, width - first);

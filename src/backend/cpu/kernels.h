@@ -36,13 +36,17 @@ void rms_norm_grad(const KernelCall& call);
 void row_dot(const KernelCall& call);
 void rms_norm_of_dots(const KernelCall& call);
 void rms_norm_grad_of_dots(const KernelCall& call);
+
+// rope.cc
 void rope(const KernelCall& call);
 void temper(const KernelCall& call);
 
 // attention.cc
 void attention(const KernelCall& call);
-void attention_grad(const KernelCall& call);
 void highest(const KernelCall& call);
+
+// attention_grad.cc
+void attention_grad(const KernelCall& call);
 
 // vocabulary.cc
 void embed(const KernelCall& call);
@@ -51,9 +55,11 @@ void embed_add(const KernelCall& call);
 void positions(const KernelCall& call);
 void cross_entropy(const KernelCall& call);
 void cross_entropy_grad(const KernelCall& call);
-void vocab_loss(const KernelCall& call);
 void vocab_scores(const KernelCall& call);
 void cross_entropy_of_scores(const KernelCall& call);
+
+// vocab_loss.cc
+void vocab_loss(const KernelCall& call);
 
 // routing.cc
 void random_scores(const KernelCall& call);

@@ -2,7 +2,7 @@
 #pragma once
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "backend/cpu/intrinsics.h"
 
 #include <cstdint>
 

@@ -41,24 +41,24 @@ class LeftRows {
 
   // Whether contiguous rows of T at one pitch are read in place, without packing: if the kernels can do so and a cache holds the rows.
   template <typename T>
-  bool may_lie(std::int64_t rows, std::int64_t depth, std::int64_t pitch) const {
+  bool may_be_in_place(std::int64_t rows, std::int64_t depth, std::int64_t pitch) const {
     constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
     const bool can = std::is_same_v<P, T> && kernels_.row_room > 0 && kernels_.runs.rows > 0 && depth % kernels_.depth_step == 0;
     return can && rows <= rows_in_l2(depth * kBytes, pitch * kBytes);
   }
-  bool lie() const { return lying_ != nullptr; }
+  bool are_in_place() const { return in_place_ != nullptr; }
   template <typename T>
-  void set_lying(const T* first, std::int64_t pitch) {
+  void set_in_place(const T* first, std::int64_t pitch) {
     if constexpr (std::is_same_v<P, T>) {
-      lying_ = first;
+      in_place_ = first;
       pitch_ = pitch;
     }
   }
   template <typename T>
-  void lay_or_pack(Isa isa, const Lines<T>& of) {
+  void take_or_pack(Isa isa, const Lines<T>& of) {
     const auto rows = static_cast<std::int64_t>(of.lines.size()), depth = static_cast<std::int64_t>(of.depth.size());
     const std::optional<std::int64_t> pitch = pitch_of(of.lines);
-    if (of.depth_contiguous && pitch && may_lie<T>(rows, depth, *pitch)) return set_lying(of.data, *pitch);
+    if (of.depth_contiguous && pitch && may_be_in_place<T>(rows, depth, *pitch)) return set_in_place(of.data, *pitch);
     pack(isa, of);
   }
 
@@ -71,14 +71,14 @@ class LeftRows {
                    .c = c,
                    .c_pitch = c_pitch,
                    .add = add};
-    if (lie()) multiply_lying(rows, depth, is_narrow, block);
+    if (are_in_place()) multiply_in_place(rows, depth, is_narrow, block);
     else multiply_packed(rows, depth, is_narrow, block);
   }
 
  private:
-  void multiply_lying(Range rows, Range depth, bool is_narrow, Block<P>& block) const {
+  void multiply_in_place(Range rows, Range depth, bool is_narrow, Block<P>& block) const {
     const KernelsOfRuns<P>& kernels = is_narrow ? kernels_.narrow_runs : kernels_.runs;
-    block.a = lying_ + rows.begin * pitch_ + depth.begin;
+    block.a = in_place_ + rows.begin * pitch_ + depth.begin;
     block.a_room = pitch_;
     for (std::int64_t row = rows.begin; row < rows.end; row += kernels.rows) {
       kernels.find(std::min(kernels.rows, rows.end - row))(block);
@@ -115,7 +115,7 @@ class LeftRows {
   std::int64_t rows_of_block_;
   std::int64_t room_;  // for the depth of packed rows
   P* packed_ = nullptr;
-  const P* lying_ = nullptr;
+  const P* in_place_ = nullptr;
   std::int64_t pitch_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backend/cpu/cache_line.h"
 #include "backend/cpu/isa.h"
 #include "backend/element.h"
 #include "base/rounding.h"
@@ -72,7 +73,7 @@ struct MicroKernels {
   std::int64_t depth_step = kTogether;  // depth of a step of a kernel; packed operands are padded to it with zeros
   std::int64_t row_room = 0;            // lines that the packed rows of a block take; 0: they are in tiles, [row / 16][step][row][depth]
   bool rounds = false;
-  void (*begin)() = nullptr;  // called before and after a thread calls kernels
+  void (*begin)() = nullptr;  // called before and after a thread calls kernels; see KernelsInUse
   void (*end)() = nullptr;
   // For all columns and for half of them, indexed by the number of row steps minus 1.
   MicroKernel<P> whole[kMostRows] = {};
@@ -100,6 +101,23 @@ struct MicroKernels {
     const auto i = static_cast<std::size_t>((count - 1) / row_step);
     return is_narrow ? narrow[i] : whole[i];
   }
+};
+
+// Has a thread call kernels during its lifetime.
+template <typename P>
+class KernelsInUse {
+ public:
+  explicit KernelsInUse(const MicroKernels<P>& kernels) : end_(kernels.end) {
+    if (kernels.begin != nullptr) kernels.begin();
+  }
+  ~KernelsInUse() {
+    if (end_ != nullptr) end_();
+  }
+  KernelsInUse(const KernelsInUse&) = delete;
+  KernelsInUse& operator=(const KernelsInUse&) = delete;
+
+ private:
+  void (*end_)();
 };
 
 // A panel of b that is not packed yet; its columns are contiguous.

@@ -44,7 +44,6 @@ void multiply_block(const Block<bfloat16>& block) {
 
 const MicroKernels<bfloat16>& amx_kernels() {
   static const MicroKernels<bfloat16> kernels{
-      .chunk = 1024,
       .rows = 2 * kTileRows,
       .columns = 2 * kTileColumns,
       .row_step = kTileRows,

@@ -2,7 +2,7 @@
 #include "backend/cpu/micro_kernel.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "backend/cpu/intrinsics.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -174,7 +174,7 @@ class LinesOfResult {
 
   MOESH_INLINE void ask() {
 #pragma GCC unroll 4
-    for (int j = 0; j < vectors; ++j) __builtin_prefetch(line_ + j * 64, 1);
+    for (int j = 0; j < vectors; ++j) __builtin_prefetch(line_ + j * kCacheLineBytes, 1);
     line_ = line_ == last_ ? last_ : line_ + pitch_;
   }
 
@@ -258,13 +258,13 @@ MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip,
   Vector of_a[count];
 #pragma GCC unroll 8
   for (int step = 0; step < count; ++step) of_a[step] = Words::spread(strip.a + (first + step) * kRowRoom * kTogether);
-  constexpr std::int64_t kBytes = 2 * Words::kWidth * count * kTogether * sizeof(B), kLine = 64;
+  constexpr std::int64_t kBytes = 2 * Words::kWidth * count * kTogether * sizeof(B);
   const B* b = strip.b + first * kTogether * strip.b_pitch;
   const char* ahead = reinterpret_cast<const char*>(b) + kBytesAhead;
   for (std::int64_t j = 0; j < strip.columns; j += 2 * Words::kWidth, b += 2 * Words::kWidth, ahead += kBytes) {
     if constexpr (fetches) {
 #pragma GCC unroll 8
-      for (std::int64_t byte = 0; byte < kBytes; byte += kLine) __builtin_prefetch(ahead + byte);
+      for (std::int64_t byte = 0; byte < kBytes; byte += kCacheLineBytes) __builtin_prefetch(ahead + byte);
     }
     typename Words::Sum* const c = strip.c + j;
     Vector sum[2] = {first == 0 ? Words::zero() : Words::read_sum(c), first == 0 ? Words::zero() : Words::read_sum(c + Words::kWidth)};
@@ -311,7 +311,7 @@ MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip,
                                  const B* next) {
   using Vector = typename Words::Vector;
   constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether, kColumns = 2 * Words::kWidth;
-  [[maybe_unused]] constexpr std::int64_t kCacheLine = 64 / sizeof(B), kAhead = kLineBytesAhead / sizeof(B), kFetch = kColumns * kTogether;
+  [[maybe_unused]] constexpr std::int64_t kAhead = kLineBytesAhead / sizeof(B), kFetch = kColumns * kTogether;
   [[maybe_unused]] std::int64_t fetched = 0;
   for (std::int64_t j = 0; j < strip.columns; j += kColumns) {
     typename Words::Sum* const c = strip.c + first * strip.c_pitch + j;
@@ -330,11 +330,11 @@ MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip,
 #pragma GCC unroll 2
         for (std::int64_t line = 0; line < kTogether; ++line) {
 #pragma GCC unroll 2
-          for (std::int64_t k = 0; k < kColumns; k += kCacheLine) __builtin_prefetch(b + line * strip.b_pitch + kAhead + k);
+          for (std::int64_t k = 0; k < kColumns; k += kCacheLine<B>) __builtin_prefetch(b + line * strip.b_pitch + kAhead + k);
         }
       } else {
 #pragma GCC unroll 4
-        for (std::int64_t k = 0; k < kFetch; k += kCacheLine) __builtin_prefetch(next + fetched + k, 0, 2);
+        for (std::int64_t k = 0; k < kFetch; k += kCacheLine<B>) __builtin_prefetch(next + fetched + k, 0, 2);
         if ((fetched += kFetch) >= strip.columns) {
           fetched = 0;
           next += strip.b_pitch;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/cpu/workspace.h"
 #include "backend/scratch_list.h"
@@ -11,13 +12,10 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;
-
 // A buffer as rows of its last dim.
 struct Rows {
   std::int64_t count;
   std::int64_t width;
-  std::int64_t grain() const { return 1 + kGrain / std::max<std::int64_t>(1, width); }
 };
 
 Rows rows_of(const View& view) {
@@ -25,22 +23,11 @@ Rows rows_of(const View& view) {
   return {width == 0 ? 0 : view.count() / width, width};
 }
 
-// Calls body(row) for all rows, inside a loop compiled for the CPU's instruction set.
-template <typename Body>
-void for_rows(const KernelCall& call, const Rows& rows, const Body& body) {
-  const Isa isa = chosen_isa();
-  call.workers.parallel(rows.count, rows.grain(), [&](std::int64_t begin, std::int64_t end) {
-    vectorised(isa, [&]() MOESH_LOOP {
-      for (std::int64_t row = begin; row < end; ++row) body(row);
-    });
-  });
-}
-
 template <typename T>
 void softmax_of(const KernelCall& call) {
   using W = Wide<T>;
   const Rows rows = rows_of(call.results[0]);
-  for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
+  for_rows(call.workers, rows.count, rows.width, [&](std::int64_t row) MOESH_LOOP {
     const T* __restrict x = call.operands[0].as<T>() + row * rows.width;
     T* __restrict y = call.results[0].as<T>() + row * rows.width;
     const W largest = largest_of<W>(rows.width, [&](std::int64_t i) MOESH_LOOP { return load(x[i]); });
@@ -53,7 +40,7 @@ template <typename T>
 void softmax_grad_of(const KernelCall& call) {
   using W = Wide<T>;
   const Rows rows = rows_of(call.results[0]);
-  for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
+  for_rows(call.workers, rows.count, rows.width, [&](std::int64_t row) MOESH_LOOP {
     const T* __restrict y = call.operands[0].as<T>() + row * rows.width;
     const T* __restrict dy = call.operands[1].as<T>() + row * rows.width;
     T* __restrict dx = call.results[0].as<T>() + row * rows.width;
@@ -86,7 +73,7 @@ void rms_norm_of(const KernelCall& call) {
   const Rows rows = rows_of(call.results[0]);
   const InverseRms<W> inverse_rms(call);
   const T* __restrict scale = call.operands[1].as<T>();
-  for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
+  for_rows(call.workers, rows.count, rows.width, [&](std::int64_t row) MOESH_LOOP {
     const T* __restrict x = call.operands[0].as<T>() + row * rows.width;
     T* __restrict y = call.results[0].as<T>() + row * rows.width;
     W squares = 0;
@@ -147,7 +134,7 @@ void rms_norm_grad_of(const KernelCall& call) {
     }
   });
   T* dscale = call.results[1].as<T>();
-  call.workers.parallel(rows.width, 1 + kGrain / std::max<std::int64_t>(1, blocks), [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(rows.width, grain_of(blocks), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       double sum = 0;
       for (std::int64_t block = 0; block < blocks; ++block) sum += partial[static_cast<std::size_t>(block * rows.width + i)];
@@ -161,7 +148,7 @@ void row_dot_of(const KernelCall& call) {
   using W = Wide<T>;
   const Rows rows = rows_of(call.operands[0]);
   W* const to = call.results[0].as<W>();
-  for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
+  for_rows(call.workers, rows.count, rows.width, [&](std::int64_t row) MOESH_LOOP {
     const T* __restrict x = call.operands[0].as<T>() + row * rows.width;
     const T* __restrict y = call.operands[1].as<T>() + row * rows.width;
     if (call.operands.size() < 3) {

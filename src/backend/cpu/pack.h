@@ -108,7 +108,7 @@ class Packer {
     else return store<P>(load(value));
   }
   static const T* first_of(const Lines<T>& of, Range lines) { return of.data + of.lines[static_cast<std::size_t>(lines.begin)]; }
-  static bool runs(const Lines<T>& of, Range lines) {
+  static bool are_contiguous(const Lines<T>& of, Range lines) {
     return of.lines_contiguous ||
            is_contiguous(of.lines.subspan(static_cast<std::size_t>(lines.begin), static_cast<std::size_t>(lines.size())));
   }
@@ -121,7 +121,7 @@ class Packer {
         const std::int64_t* const first = of.lines.data() + lines.begin;
         return pack_tiles_avx512(of.data + depth[0], first, lines.size(), chunk.size(), room_, out);
       }
-      if (lines.size() > 0 && runs(of, lines)) {
+      if (lines.size() > 0 && are_contiguous(of, lines)) {
         return pack_tiles_transposed_avx512(first_of(of, lines), lines.size(), depth, chunk.size(), room_, out);
       }
     }
@@ -151,7 +151,7 @@ class Packer {
 #if defined(__x86_64__)
     if constexpr (!std::is_same_v<T, double>) {
       const auto there = static_cast<std::int64_t>(of.lines.size()) - range.begin;
-      if (isa_ != Isa::portable && runs(of, range)) {
+      if (isa_ != Isa::portable && are_contiguous(of, range)) {
         return pack_contiguous(of.data + lines[0], range.size(), of.lines_contiguous ? there : range.size(), depth, chunk.size(), shape,
                                out);
       }

@@ -2,7 +2,7 @@
 #include "backend/cpu/pack.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "backend/cpu/intrinsics.h"
 
 #define MOESH_INLINE [[gnu::target("avx2"), gnu::always_inline]] inline
 

@@ -3,11 +3,7 @@
 #include "backend/cpu/pack.h"
 
 #if defined(__x86_64__)
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-#include <immintrin.h>
+#include "backend/cpu/intrinsics.h"
 
 #include <cstring>
 

@@ -50,9 +50,9 @@ ScratchList<ProductPart> tasks_of(const Operands& of, std::int64_t threads, doub
                                        : cut_of(product.size, most);
     const Range rows = of.rows_of(product.i);
     for (std::int64_t part = 0; part < cut.parts; ++part) {
-      const Range columns = piece_of(of.columns, product.size.column_step, cut.parts, part);
+      const Range columns = piece_of(of.columns, product.size.block_columns, cut.parts, part);
       for (std::int64_t band = 0; band < cut.bands; ++band) {
-        const Range of_band = piece_of(rows.size(), product.size.row_step, cut.bands, band);
+        const Range of_band = piece_of(rows.size(), product.size.block_rows, cut.bands, band);
         tasks.push_back({product.i, {rows.begin + of_band.begin, rows.begin + of_band.end}, columns});
       }
     }

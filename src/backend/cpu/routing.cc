@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/random_experts.h"
 #include "backend/scratch_list.h"
@@ -13,9 +14,7 @@ namespace {
 
 using graph::TopKOf;
 
-constexpr std::int64_t kGrain = 8192;
-
-std::int64_t grain_of(std::int64_t width) { return 1 + kGrain / std::max<std::int64_t>(1, width); }
+constexpr std::int64_t kScoreGrain = 8192;  // scores worth handing to a thread: choosing takes longer than adding
 
 // Top-k: the indices of the k largest values; of equal values, the lower index comes first. If fewer than k values are above -inf, the
 // lowest of the other indices fill up.
@@ -148,7 +147,7 @@ void top_k_grad_of(const KernelCall& call) {
   const TopKOf& of = std::get<TopKOf>(call.attributes);
   const std::int64_t experts = call.results[0].shape.back();
   const std::int64_t tokens = call.results[0].count() / experts;
-  call.workers.parallel(tokens, grain_of(experts), [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(tokens, grain_of(experts, kScoreGrain), [&](std::int64_t begin, std::int64_t end) {
     ScratchList<W> scores(static_cast<std::size_t>(of.k)), d(scores.size());
     for (std::int64_t token = begin; token < end; ++token) {
       const T* of_token = call.operands[0].as<T>() + token * experts;
@@ -170,7 +169,7 @@ template <typename T>
 void spread_of(const KernelCall& call) {
   const std::int64_t experts = call.results[0].shape.back();
   const std::int64_t k = call.operands[1].shape.back();
-  call.workers.parallel(call.operands[1].count() / k, grain_of(experts), [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(call.operands[1].count() / k, grain_of(experts, kScoreGrain), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       T* result = call.results[0].as<T>() + token * experts;
       std::fill_n(result, experts, store<T>(Wide<T>(0)));
@@ -186,7 +185,7 @@ void spread_grad_of(const KernelCall& call) {
   const std::int64_t experts = call.operands[1].shape.back();
   const std::int64_t k = call.results[0].shape.back();
   const auto* ids = call.operands[0].as<std::int32_t>();
-  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(call.results[0].count(), kScoreGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       call.results[0].as<T>()[i] = call.operands[1].as<T>()[i / k * experts + ids[i]];
     }
@@ -227,7 +226,7 @@ void spread_grad(const KernelCall& call) {
 
 void expert_load(const KernelCall& call) {
   const std::int64_t choices = call.operands[0].size(1) * call.operands[0].size(2), width = call.results[0].size(1);
-  call.workers.parallel(call.operands[0].size(0), grain_of(choices), [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(call.operands[0].size(0), grain_of(choices, kScoreGrain), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const auto* ids = call.operands[0].as<std::int32_t>() + row * choices;
       float* load = call.results[0].as<float>() + row * width;

@@ -6,15 +6,12 @@
 #include <limits>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/scratch_list.h"
 
 namespace moesh::backend::cpu {
 namespace {
-
-constexpr std::int64_t kGrain = 16384;
-
-std::int64_t grain_of(std::int64_t width) { return 1 + kGrain / std::max<std::int64_t>(1, width); }
 
 std::int64_t width_of(const View& rows) { return rows.size(0) == 0 ? 0 : rows.count() / rows.size(0); }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 
+#include "backend/cpu/cache_line.h"
 #include "base/pages.h"
 #include "base/rounding.h"
 
@@ -41,9 +42,8 @@ class Pieces {
 
   template <typename T>
   T* take(std::int64_t count) {
-    constexpr std::int64_t kCacheLine = 64;
     const std::int64_t at = bytes_;
-    bytes_ += round_up(count * static_cast<std::int64_t>(sizeof(T)), kCacheLine);
+    bytes_ += round_up(count * static_cast<std::int64_t>(sizeof(T)), kCacheLineBytes);
     return begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + at);
   }
   std::int64_t bytes() const { return bytes_; }

@@ -6,6 +6,7 @@
 
 #include "backend/cache_slots.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/scratch_list.h"
 #include "base/rounding.h"
@@ -13,7 +14,6 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;
 
 // A dim of a dense result, and its stride in the operand; 0 if the same element is repeated.
 struct Dim {
@@ -378,7 +378,7 @@ void pad(const KernelCall& call) {
   const auto* source = call.operands[0].raw();
   const std::int64_t before = of.before * to.bytes_of_one;
   const std::int64_t after = of.after * to.bytes_of_one;
-  call.workers.parallel(to.count, 1 + kGrain / std::max<std::int64_t>(1, to.bytes), [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(to.count, grain_of(to.bytes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       std::byte* start = result + row * to.bytes;
       std::memset(start, 0, static_cast<std::size_t>(before));

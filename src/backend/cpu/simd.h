@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "backend/cpu/cache_line.h"
 #include "backend/cpu/isa.h"
 #include "backend/element.h"
 
@@ -47,8 +48,7 @@ void vectorised(Isa isa, const Loop& loop) {
 // Prefetches contiguous elements into the L1 cache.
 template <typename T>
 [[gnu::always_inline]] inline void prefetch(const T* run, std::int64_t count) {
-  constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(T));
-  for (std::int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(run + i);
+  for (std::int64_t i = 0; i < count; i += kCacheLine<T>) __builtin_prefetch(run + i);
 }
 
 // Calls body(std::true_type()) or body(std::false_type()), so that a loop inside does not test the value again.

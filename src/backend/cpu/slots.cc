@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/scratch_list.h"
 
 namespace moesh::backend::cpu {
 namespace {
-
-constexpr std::int64_t kGrain = 16384;
-
-std::int64_t grain_of(std::int64_t width) { return 1 + kGrain / std::max<std::int64_t>(1, width); }
 
 // The row of each choice in a shard of [E, B, C]; -1 if the choice was dropped or its slot is in another shard.
 class SlotRows {

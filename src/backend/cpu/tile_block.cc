@@ -1,10 +1,7 @@
 #include "backend/cpu/tile_block.h"
 
 #if defined(__x86_64__)
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
-#endif
-#include <immintrin.h>
+#include "backend/cpu/intrinsics.h"
 
 #include <algorithm>
 

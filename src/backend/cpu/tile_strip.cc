@@ -4,10 +4,8 @@
 #include "backend/cpu/tile_strip.h"
 
 #if defined(__x86_64__)
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
-#endif
-#include <immintrin.h>
+#include "backend/cpu/cache_line.h"
+#include "backend/cpu/intrinsics.h"
 
 #include <algorithm>
 #include <utility>
@@ -41,9 +39,8 @@ struct Ahead {
   std::int64_t pitch, columns, done = 0;
 
   MOESH_INLINE void prefetch() {
-    constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(bfloat16));
     __builtin_prefetch(line + done, 0, 2);  // into the L2 cache, as the L1 cache has no room for so many
-    done += kCacheLine;
+    done += kCacheLine<bfloat16>;
     if (done >= columns) {
       done = 0;
       line += pitch;

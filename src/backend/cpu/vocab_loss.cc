@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 
+#include "backend/cpu/cache_line.h"
 #include "backend/cpu/column_softmax.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
@@ -54,8 +55,10 @@ class VocabLoss {
         shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P), gives_gradients(call),
                call.workers.threads()),
         shared_(memory(isa, shape_)),
-        words_lie_(of_.by_token && !table_.is_wide() && shared_.rows.template may_lie<T>(kUnit, shape_.width, table_.word_step())),
-        dims_lie_(!of_.by_token && !table_.is_wide() && shared_.transposed.template may_lie<T>(shape_.width, kUnit, table_.dim_step())),
+        words_in_place_(of_.by_token && !table_.is_wide() &&
+                        shared_.rows.template may_be_in_place<T>(kUnit, shape_.width, table_.word_step())),
+        dims_in_place_(!of_.by_token && !table_.is_wide() &&
+                       shared_.transposed.template may_be_in_place<T>(shape_.width, kUnit, table_.dim_step())),
         losses_(static_cast<std::size_t>(all_)) {}
 
   void run() {
@@ -122,14 +125,13 @@ class VocabLoss {
     const std::int64_t of_task = std::clamp<std::int64_t>(divide_up(panels, call_.workers.threads()), 1, kPanelsOfTask);
     call_.workers.parallel(divide_up(panels, of_task), 1, [&](std::int64_t first, std::int64_t last) {
       const OwnLossMemory<T, P> own = own_memory();
-      if (shared_.kernels.begin != nullptr) shared_.kernels.begin();
+      const KernelsInUse in_use(shared_.kernels);
       for (std::int64_t task = first; task < last; ++task) {
         for (std::int64_t unit = begin; unit < end; ++unit) {
           for (std::int64_t p = task * of_task; p < std::min(panels, (task + 1) * of_task); ++p) meet(own, p, unit, unit - begin);
         }
       }
       fence_streaming_stores();
-      if (shared_.kernels.end != nullptr) shared_.kernels.end();
     });
   }
 
@@ -139,12 +141,12 @@ class VocabLoss {
   // rounded.
   LeftRows<P> words_of(std::int64_t unit, std::int64_t place) const {
     LeftRows<P> words = shared_.rows_of(place);
-    if (words_lie_) words.set_lying(table_.unit(unit), table_.word_step());
+    if (words_in_place_) words.set_in_place(table_.unit(unit), table_.word_step());
     return words;
   }
   LeftRows<P> dims_of(std::int64_t unit, std::int64_t place) const {
     LeftRows<P> dims = shared_.transposed_of(place, shape_.width);
-    if (dims_lie_ && rows_of(unit) == kUnit) dims.set_lying(table_.unit(unit), table_.dim_step());
+    if (dims_in_place_ && rows_of(unit) == kUnit) dims.set_in_place(table_.unit(unit), table_.dim_step());
     return dims;
   }
 
@@ -152,8 +154,8 @@ class VocabLoss {
     const LeftRows<P> as_words = words_of(unit, place), as_dims = dims_of(unit, place);
     const typename WordTable<T>::Words from = table_.words(unit, own.rounded);
     const OffsetList words = steps(rows_of(unit), from.word_step), dims = steps(shape_.width, from.dim_step);
-    if (!as_words.lie()) as_words.pack(isa_, Lines<T>{from.data, words, dims, from.word_step == 1, from.dim_step == 1});
-    if (!shape_.has_gradients || as_dims.lie()) return;
+    if (!as_words.are_in_place()) as_words.pack(isa_, Lines<T>{from.data, words, dims, from.word_step == 1, from.dim_step == 1});
+    if (!shape_.has_gradients || as_dims.are_in_place()) return;
     as_dims.pack(isa_, Lines<T>{from.data, dims, words, from.dim_step == 1, from.word_step == 1});
   }
 
@@ -283,12 +285,11 @@ class VocabLoss {
     });
     call_.workers.parallel(shape_.all_units(), 1, [&](std::int64_t begin, std::int64_t end) {
       const OwnLossMemory<T, P> own = own_memory();
-      if (shared_.kernels.begin != nullptr) shared_.kernels.begin();
+      const KernelsInUse in_use(shared_.kernels);
       for (std::int64_t unit = begin; unit < end; ++unit) {
         for (std::int64_t first = 0; first < shape_.width; first += kGradientPanels * shared_.columns) add_table_gradient(own, unit, first);
       }
       fence_streaming_stores();
-      if (shared_.kernels.end != nullptr) shared_.kernels.end();
     });
   }
 
@@ -319,7 +320,7 @@ class VocabLoss {
   void write_back(const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t width, W* to, std::int64_t to_pitch) const {
 #if defined(__x86_64__)
     if constexpr (std::is_same_v<W, float>) {
-      const bool has_lines = reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && to_pitch % 16 == 0 && width % 32 == 0;
+      const bool has_lines = reinterpret_cast<std::uintptr_t>(to) % kCacheLineBytes == 0 && to_pitch % 16 == 0 && width % 32 == 0;
       if (first_ == 0 && has_lines && isa_ >= Isa::avx512) return stream_avx512(from, from_pitch, lines, width, to, to_pitch);
     }
 #endif
@@ -345,7 +346,7 @@ class VocabLoss {
   std::int64_t all_;  // tokens
   LossShape shape_;
   LossMemory<T, P> shared_;
-  bool words_lie_, dims_lie_;
+  bool words_in_place_, dims_in_place_;
   ScratchList<double> losses_;
   std::int64_t first_ = 0, tokens_ = 0;  // the tokens that are processed together
 };

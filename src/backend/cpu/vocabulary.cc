@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/scalar.h"
 #include "backend/scratch_list.h"
@@ -19,8 +20,6 @@ namespace moesh::backend::cpu {
 namespace {
 
 using graph::CrossEntropyOf;
-
-constexpr std::int64_t kGrain = 16384;
 
 void check_tokens(const View& tokens, std::int64_t vocabulary) {
   const auto* token = tokens.as<std::int32_t>();
@@ -58,7 +57,7 @@ void sum_uses(const View& tokens, const View& dy, const View* table, const Kerne
   check_tokens(tokens, vocabulary);
   const Groups groups = group_by_id(tokens, vocabulary);
   const Isa isa = chosen_isa();
-  call.workers.parallel(vocabulary, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(vocabulary, grain_of(width), [&](std::int64_t begin, std::int64_t end) {
     ScratchList<W> sum(static_cast<std::size_t>(width));
     for (std::int64_t id = begin; id < end; ++id) {
       const auto v = static_cast<std::size_t>(id);
@@ -113,7 +112,7 @@ Normaliser<Wide<T>> normaliser_of(Isa isa, const T* __restrict x, std::int64_t w
 
 // The operands that the loss and its gradient read.
 template <typename T>
-struct Positions {
+struct LossInputs {
   const T* logits_BSV;
   const View& targets;
   const std::int32_t* segments;
@@ -121,7 +120,7 @@ struct Positions {
   double z_loss;
   Isa isa = chosen_isa();
 
-  explicit Positions(const KernelCall& call)
+  explicit LossInputs(const KernelCall& call)
       : logits_BSV(call.operands[0].as<T>()),
         targets(call.operands[1]),
         segments(call.operands[2].as<std::int32_t>()),
@@ -131,7 +130,7 @@ struct Positions {
   std::int64_t count() const { return targets.count(); }
   bool counts(std::int64_t position) const { return segments[position] != 0; }
   const T* logits(std::int64_t position) const { return logits_BSV + position * vocabulary; }
-  std::int64_t grain() const { return 1 + kGrain / vocabulary; }
+  std::int64_t grain() const { return grain_of(vocabulary); }
   std::int64_t target(std::int64_t position) const {
     const std::int32_t target = targets.as<std::int32_t>()[position];
     if (target < 0 || target >= vocabulary) fail_token("target", target, position, targets, vocabulary);
@@ -140,7 +139,7 @@ struct Positions {
 };
 
 template <typename T>
-double loss_at(const Positions<T>& of, std::int64_t position) {
+double loss_at(const LossInputs<T>& of, std::int64_t position) {
   const T* logits = of.logits(position);
   const double target = load(logits[of.target(position)]);
   const Normaliser<Wide<T>> made = normaliser_of(of.isa, logits, of.vocabulary);
@@ -151,7 +150,7 @@ double loss_at(const Positions<T>& of, std::int64_t position) {
 
 template <typename T>
 void cross_entropy_of(const KernelCall& call) {
-  const Positions<T> of(call);
+  const LossInputs<T> of(call);
   ScratchList<double> losses(static_cast<std::size_t>(of.count()));
   call.workers.parallel(of.count(), of.grain(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) losses[static_cast<std::size_t>(i)] = of.counts(i) ? loss_at(of, i) : 0;
@@ -177,7 +176,7 @@ void vocab_scores_of(const KernelCall& call) {
   const std::int64_t width = vocabulary / pieces;
   const std::int64_t origin = call.origins.empty() ? 0 : call.origins[0].back();
   const Isa isa = chosen_isa();
-  call.workers.parallel(call.operands[1].count(), 1 + kGrain / vocabulary, [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(call.operands[1].count(), grain_of(vocabulary), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const T* row = logits.as<T>() + i * vocabulary;
       const std::int64_t target = call.operands[1].as<std::int32_t>()[i] - origin;
@@ -212,7 +211,7 @@ void cross_entropy_grad_of_piece(const KernelCall& call) {
   const std::int64_t pieces = call.operands[4].shape.back();
   const std::int64_t origin = call.origins.empty() ? 0 : call.origins[0].back();
   const Isa isa = chosen_isa();
-  call.workers.parallel(call.operands[1].count(), 1 + kGrain / vocabulary, [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(call.operands[1].count(), grain_of(vocabulary), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const T* logits = call.operands[0].as<T>() + i * vocabulary;
       T* dlogits = call.results[0].as<T>() + i * vocabulary;
@@ -232,7 +231,7 @@ void cross_entropy_grad_of_piece(const KernelCall& call) {
 }
 
 template <typename T>
-void cross_entropy_grad_at(const Positions<T>& of, std::int64_t position, Wide<T> dsum, T* dlogits) {
+void cross_entropy_grad_at(const LossInputs<T>& of, std::int64_t position, Wide<T> dsum, T* dlogits) {
   using W = Wide<T>;
   if (!of.counts(position)) {
     std::fill_n(dlogits, of.vocabulary, store<T>(W(0)));
@@ -252,7 +251,7 @@ void cross_entropy_grad_at(const Positions<T>& of, std::int64_t position, Wide<T
 
 template <typename T>
 void cross_entropy_grad_of(const KernelCall& call) {
-  const Positions<T> of(call);
+  const LossInputs<T> of(call);
   const auto dsum = static_cast<Wide<T>>(load_scalar(call.operands[3]));
   T* dlogits = call.results[0].as<T>();
   call.workers.parallel(of.count(), of.grain(), [&](std::int64_t begin, std::int64_t end) {
@@ -280,7 +279,7 @@ void embed(const KernelCall& call) {
   const Isa isa = chosen_isa();
   for_floating(table.dtype, [&]<typename T>() {
     for_floating(call.results[0].dtype, [&]<typename R>() {
-      call.workers.parallel(tokens.count(), 1 + kGrain / std::max<std::int64_t>(1, width), [&](std::int64_t begin, std::int64_t end) {
+      call.workers.parallel(tokens.count(), grain_of(width), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           R* __restrict to = call.results[0].as<R>() + i * width;
           const std::int64_t row = token[i] - first;

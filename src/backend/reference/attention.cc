@@ -8,7 +8,6 @@
 namespace moesh::backend::reference {
 namespace {
 
-
 // The operands by name. Order and segments are given once, or separately for queries and for keys.
 struct Operands {
   const graph::AttentionOf& of;
@@ -78,6 +77,7 @@ struct Row {
       probabilities[at] = std::exp(scores[at] - largest);
       sum += probabilities[at];
     }
+    if (sum == 0) return;  // the query sees nothing, and gets nothing
     for (W& p : probabilities) p /= sum;
     sink_probability /= sum;
   }

@@ -18,7 +18,7 @@ W apply(const graph::UnaryOf& of, W x) {
     case Unary::silu: return x / (1 + std::exp(-x));
     case Unary::sigmoid: return 1 / (1 + std::exp(-x));
     case Unary::gelu: return x / 2 * (1 + std::tanh(W(0.7978845608028654) * (x + W(0.044715) * x * x * x)));
-    case Unary::relu: return x > 0 ? x : 0;
+    case Unary::relu: return x < 0 ? 0 : x;
     case Unary::tanh: return std::tanh(x);
     case Unary::identity: return x;
     case Unary::scale: return x * a;
@@ -26,7 +26,7 @@ W apply(const graph::UnaryOf& of, W x) {
     case Unary::clamp: return x < a ? a : x > b ? b : x;
     case Unary::sqrt: return std::sqrt(x);
     case Unary::rsqrt: return 1 / std::sqrt(x);
-    case Unary::minimum: return x < a ? x : a;
+    case Unary::minimum: return x > a ? a : x;
     case Unary::finite: return std::isfinite(x) ? 1 : 0;
   }
   return x;

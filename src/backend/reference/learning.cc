@@ -4,6 +4,7 @@
 
 #include "backend/element.h"
 #include "backend/reference/kernels.h"
+#include "backend/scalar.h"
 #include "backend/update_numbers.h"
 
 namespace moesh::backend::reference {
@@ -21,13 +22,6 @@ void sum_squares_of(const View& values, const View& result) {
 }
 
 void sum_squares(const KernelCall& call) { sum_squares_of(call.operands[0], call.results[0]); }
-
-// A gradient may have a narrower type than the tensor that it updates.
-double gradient_at(const View& gradient, std::int64_t i) {
-  double g = 0;
-  for_floating(gradient.dtype, [&]<typename T>() { g = static_cast<double>(load(gradient.as<T>()[i])); });
-  return g;
-}
 
 // The decay rates, bias corrections and mixing weights of a step.
 struct Adam {
@@ -65,7 +59,7 @@ void adam_update(const KernelCall& call) {
       for_floating(call.operands[3].dtype, [&]<typename N>() {
         call.workers.parallel(numbers.is_applied ? parameter.count() : 0, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
-            const double g = factor * gradient_at(call.operands[1], i);
+            const double g = factor * load_at(call.operands[1], i);
             const double p = static_cast<double>(load(parameter.as<P>()[i]));
             const double mu = adam.decay1 * static_cast<double>(load(call.operands[2].as<M>()[i])) + adam.rest1 * g;
             const double nu = adam.decay2 * static_cast<double>(load(call.operands[3].as<N>()[i])) + adam.rest2 * g * g;
@@ -90,7 +84,7 @@ void sgd_update(const KernelCall& call) {
   for_floating(call.operands[0].dtype, [&]<typename P>() {
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
       const double p = static_cast<double>(load(call.operands[0].as<P>()[i]));
-      const double direction = factor * gradient_at(call.operands[1], i);
+      const double direction = factor * load_at(call.operands[1], i);
       call.results[0].as<P>()[i] = store<P>(p - rate * (direction + decay * p));
     }
   });
@@ -105,7 +99,7 @@ void momentum_update(const KernelCall& call) {
   const auto factor = static_cast<double>(numbers.factor);
   for_floating(call.operands[1].dtype, [&]<typename M>() {
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
-      const double g = factor * gradient_at(call.operands[0], i);
+      const double g = factor * load_at(call.operands[0], i);
       const M old_mu = call.operands[1].as<M>()[i];
       const double mu = of.decay * static_cast<double>(load(old_mu)) + (1 - of.beta) * g;
       call.results[0].as<M>()[i] = numbers.is_applied ? store<M>(mu) : old_mu;

@@ -6,6 +6,7 @@
 
 #include "backend/element.h"
 #include "backend/reference/kernels.h"
+#include "backend/scalar.h"
 
 namespace moesh::backend::reference {
 namespace {
@@ -62,12 +63,6 @@ void fetch_rows(const KernelCall& call) {
   }
 }
 
-double weight_of(const View& weights, std::int64_t row) {
-  double weight = 0;
-  for_floating(weights.dtype, [&]<typename V>() { weight = static_cast<double>(load(weights.as<V>()[row])); });
-  return weight;
-}
-
 // sums += weight * row, in the wide type.
 template <typename T>
 void add_row(const View& rows, std::int64_t row, double weight, Wide<T>* sums) {
@@ -84,7 +79,7 @@ void return_rows(const KernelCall& call) {
     const std::int64_t width = out.size(0) == 0 ? 0 : out.count() / out.size(0);
     for (std::int64_t row = 0; row < rows.size(0); ++row) {
       const std::int64_t token = call.operands[1].as<std::int32_t>()[row] / choices_of(call);
-      add_row<T>(rows, row, is_weighted ? weight_of(call.operands[3], row) : 1, sums.data() + token * width);
+      add_row<T>(rows, row, is_weighted ? load_at(call.operands[3], row) : 1, sums.data() + token * width);
     }
     for (std::int64_t i = 0; i < out.count(); ++i) out.as<T>()[i] = store<T>(sums[static_cast<std::size_t>(i)]);
   });
@@ -117,7 +112,7 @@ void sum_rows(const KernelCall& call) {
       const std::int64_t width = out.count() / out.size(0);
       std::vector<Wide<T>> sums(static_cast<std::size_t>(width), 0);
       for (; i < ends[p]; ++i) {
-        add_row<T>(call.operands[0], rows[i], is_weighted ? weight_of(call.operands[4], rows[i]) : 1, sums.data());
+        add_row<T>(call.operands[0], rows[i], is_weighted ? load_at(call.operands[4], rows[i]) : 1, sums.data());
       }
       for (std::int64_t j = 0; j < width; ++j) out.as<T>()[p * width + j] = store<T>(sums[static_cast<std::size_t>(j)]);
     }

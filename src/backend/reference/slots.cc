@@ -3,10 +3,10 @@
 
 #include "backend/element.h"
 #include "backend/reference/kernels.h"
+#include "backend/scalar.h"
 
 namespace moesh::backend::reference {
 namespace {
-
 
 // An expert's slots are taken in the order of tokens, and within a token in the order of its choices.
 void slots(const KernelCall& call) {
@@ -44,10 +44,7 @@ void for_slots_here(const KernelCall& call, const View& filled, std::size_t numb
 }
 
 double weight_of(const KernelCall& call, std::int64_t choice) {
-  double weight = 1;
-  if (call.operands.size() < 3) return weight;
-  for_floating(call.operands[2].dtype, [&]<typename V>() { weight = static_cast<double>(load(call.operands[2].as<V>()[choice])); });
-  return weight;
+  return call.operands.size() < 3 ? 1 : load_at(call.operands[2], choice);
 }
 
 void fill_slots(const KernelCall& call) {

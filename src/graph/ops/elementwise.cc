@@ -60,7 +60,11 @@ std::vector<Tensor> binary_gradient(const Vjp& v) {
   return {};
 }
 
-std::string cast_shapes(const NodeView& v) { return v.operand(0).shape == v.result(0).shape ? "" : "a cast"; }
+// Numbers are cast to floats; no other casts have kernels.
+std::string cast_shapes(const NodeView& v) {
+  const bool are_numbers = v.operand(0).dtype != DType::boolean && is_floating(v.result(0).dtype);
+  return v.operand(0).shape == v.result(0).shape && are_numbers ? "" : "a cast to floats";
+}
 
 // Terms that are each rounded to a narrower type do not add up to their rounded sum, so a cast that narrows is not linear.
 void cast_factors(const NodeView& v, FactorTable& table) {

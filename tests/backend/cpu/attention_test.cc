@@ -149,7 +149,7 @@ TEST(Attention, IsRoundedInBfloat16WhereItIsNotAskedToBeFloat32) {
 }
 
 // Context parallelism: a device has the keys of all positions but only some of the queries, in any order. These have the same bits as in
-// attention over all queries.
+// attention over all queries, unless there is a single query per row, which adds up in another order.
 TEST(Attention, OfAShareOfTheQueriesIsThatShareOfAll) {
   const Sizes s{1, 600, 2, 1, 8, 8};
   for (const bool sinks : {false, true}) {
@@ -178,6 +178,32 @@ TEST(Attention, OfAShareOfTheQueriesIsThatShareOfAll) {
       EXPECT_EQ(made[1].bytes, pick(all[1]).bytes);
       hold_to_plain(part);
       hold_to_plain(gradient_of(part), dtype == DType::bfloat16 ? 0.02 : 0);
+    }
+  }
+}
+
+// Queries in a segment that no key has: one among others, and all of a row, so that a whole panel has nothing to see.
+TEST(Attention, OfAQueryThatSeesNoKeyIsZeroAndItsGradientsToo) {
+  for (const AttentionOf& of : kinds()) {
+    for (const bool sinks : {false, true}) {
+      for (const DType dtype : floating_types()) {
+        const Sizes s;
+        Call call = call_of(dtype, s, of, sinks);
+        Tensor segments = call.operands[4];
+        segments.set(20, 9);
+        for (std::int64_t i = 0; i < s.queries; ++i) segments.set(s.queries + i, 9);
+        call.operands.insert(call.operands.begin() + 5, {call.operands[3], call.operands[4]});
+        call.operands[4] = segments;
+        call.results.pop_back();  // the highest score of no key is that of none
+        hold_to_plain(call);
+        const Call back = gradient_of(call);
+        hold_to_plain(back, dtype == DType::bfloat16 ? 0.02 : 0);
+        const Tensor made = run(call)[0], dquery = run(back)[0];
+        for (std::int64_t i = 0; i < s.heads * s.value_dim; ++i) EXPECT_EQ(made.at(20 * s.heads * s.value_dim + i), 0);
+        for (std::int64_t i = 0; i < s.heads * s.dim; ++i) EXPECT_EQ(dquery.at(20 * s.heads * s.dim + i), 0);
+        for (std::int64_t i = s.queries * s.heads * s.value_dim; i < made.count(); ++i) ASSERT_EQ(made.at(i), 0);
+        for (std::int64_t i = s.queries * s.heads * s.dim; i < dquery.count(); ++i) ASSERT_EQ(dquery.at(i), 0);
+      }
     }
   }
 }

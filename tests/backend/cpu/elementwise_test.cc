@@ -213,7 +213,10 @@ TEST(Elementwise, FiniteIsOneOrZero) {
 
 TEST(Elementwise, NotANumberStaysOne) {
   const Tensor x = filled(DType::float32, {40}, std::numeric_limits<double>::quiet_NaN());
-  for (const graph::UnaryOf& of : functions()) EXPECT_TRUE(std::isnan(run({Op::unary, of, {x}, {x}})[0].at(3))) << name_of(of.function);
+  for (const graph::UnaryOf& of : functions()) {
+    EXPECT_TRUE(std::isnan(run({Op::unary, of, {x}, {x}})[0].at(3))) << name_of(of.function);
+    EXPECT_TRUE(std::isnan(run_plain({Op::unary, of, {x}, {x}})[0].at(3))) << name_of(of.function);
+  }
 }
 
 TEST(Elementwise, BinaryOpsAreThePlainOnes) {
@@ -224,18 +227,15 @@ TEST(Elementwise, BinaryOpsAreThePlainOnes) {
   }
 }
 
-TEST(Elementwise, CastsRoundFloatsAndCutIntegers) {
-  const Tensor x = values(DType::float64, {6}, {1.00390625, -2.75, 0, 3e9, 1.005859375, 7.9});
-  const auto to = [&](DType dtype) { return run({Op::cast, {}, {x}, {Tensor(dtype, {6})}})[0]; };
+TEST(Elementwise, CastsRoundToFloats) {
+  const Tensor x = values(DType::float64, {2}, {1.00390625, 1.005859375});
+  const auto to = [&](DType dtype) { return run({Op::cast, {}, {x}, {Tensor(dtype, {2})}})[0]; };
   EXPECT_EQ(to(DType::bfloat16).at(0), 1.0) << "halfway goes to even";
-  EXPECT_EQ(to(DType::bfloat16).at(4), 1.0078125);
-  EXPECT_EQ(to(DType::int32).at(1), -2);
-  EXPECT_EQ(to(DType::int32).at(3), 2147483647);
-  EXPECT_EQ(to(DType::boolean).at(2), 0);
-  EXPECT_EQ(to(DType::boolean).at(1), 1);
+  EXPECT_EQ(to(DType::bfloat16).at(1), 1.0078125);
   const Tensor ids = values(DType::int32, {2}, {-7, 300});
   EXPECT_EQ(run({Op::cast, {}, {ids}, {Tensor(DType::float32, {2})}})[0].at(1), 300);
   EXPECT_EQ(run({Op::cast, {}, {ids}, {Tensor(DType::float64, {2})}})[0].at(0), -7);
+  for (const DType dtype : floating_types()) hold_to_plain({Op::cast, {}, {draws({40001}, 1, 100000)}, {Tensor(dtype, {40001})}});
 }
 
 TEST(Elementwise, CastsBetweenFloatsAreThePlainOnes) {

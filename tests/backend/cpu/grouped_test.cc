@@ -48,6 +48,23 @@ TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreDeepOrTall) {
   hold_to_plain({Op::grouped_outer, GroupedOuterOf{}, {noise(DType::float32, {4310, 6}, 1), noise(DType::float32, {4310, 9}, 2), many}, {Tensor(DType::float32, {3, 6, 9})}}, 3e-5);
 }
 
+// Sums of bfloat16 numbers are float32, and rounded at the end only; the tolerance is that of rounding.
+TEST(Grouped, ProductsOfBfloat16AreThePlainOnesWhenTheyAreDeepOrTall) {
+  const DType low = DType::bfloat16;
+  const Tensor few = values(DType::int32, {3}, {4, 0, 45}), many = values(DType::int32, {3}, {4300, 0, 10});
+  const Tensor rows = noise(low, {49, 4500}, 1);
+  for (const bool transpose : {false, true}) {
+    const Tensor weights = noise(low, transpose ? Shape{3, 40, 4500} : Shape{3, 4500, 40}, 2);
+    for (const DType of_result : {low, DType::float32})
+      hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{transpose}, {rows, weights, few}, {Tensor(of_result, {49, 40})}});
+    hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{transpose}, {rows, weights, few, noise(low, {49, 40}, 4)}, {Tensor(low, {49, 40})}});
+  }
+  for (const DType of_result : {low, DType::float32}) {
+    hold_to_plain({Op::grouped_outer, GroupedOuterOf{}, {noise(low, {4310, 70}, 1), noise(low, {4310, 40}, 2), many},
+                   {Tensor(of_result, {3, 70, 40})}});
+  }
+}
+
 // Sums of many rows that wait for the next chunk of the depth are more than a thread has room for, even those of one block of columns.
 TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreDeepAndTall) {
   const Tensor sizes = values(DType::int32, {2}, {16900, 100});

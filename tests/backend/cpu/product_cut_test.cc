@@ -13,11 +13,11 @@ namespace moesh::backend::cpu {
 namespace {
 
 ProductSize product(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-  return {.rows = rows, .columns = columns, .depth = depth, .row_step = 14, .column_step = 32, .most_rows = 224};
+  return {.rows = rows, .columns = columns, .depth = depth, .block_rows = 14, .block_columns = 32, .most_rows = 224};
 }
 
-std::int64_t rows_of(const ProductSize& of, Cut cut) { return piece_at_most(of.rows, of.row_step, cut.bands); }
-std::int64_t columns_of(const ProductSize& of, Cut cut) { return piece_at_most(of.columns, of.column_step, cut.parts); }
+std::int64_t rows_of(const ProductSize& of, Cut cut) { return piece_at_most(of.rows, of.block_rows, cut.bands); }
+std::int64_t columns_of(const ProductSize& of, Cut cut) { return piece_at_most(of.columns, of.block_columns, cut.parts); }
 
 TEST(ProductCut, PiecesCoverAllAndShareBlocksEvenly) {
   for (const std::int64_t all : {1, 14, 15, 256, 1000, 4096}) {

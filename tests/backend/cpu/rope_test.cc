@@ -38,6 +38,21 @@ TEST(Rope, IsThePlainOne) {
   }
 }
 
+// Heads of these sizes have loops of their own.
+TEST(Rope, OfUsualHeadsIsThePlainOne) {
+  for (const std::int64_t dim : {32, 64, 128, 256}) {
+    for (RopeOf of : kinds_of_rope()) {
+      for (const bool inverse : {false, true}) {
+        of.inverse = inverse;
+        for (const DType dtype : floating_types()) {
+          const Tensor x = noise(dtype, {2, 9, 3, dim}, 1);
+          hold_to_plain({Op::rope, of, {x, positions(3000)}, {x}});
+        }
+      }
+    }
+  }
+}
+
 TEST(Temper, GrowsWithTheLogarithmOfWholeFloors) {
   const Tensor places = values(DType::int32, {1, 5}, {0, 4, 5, 11, 23});
   const Call call{Op::temper, graph::TemperOf{0.5, 6}, {places}, {values(DType::float32, {1, 5}, {0, 0, 0, 0, 0})}};

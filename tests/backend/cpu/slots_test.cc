@@ -39,6 +39,29 @@ TEST(Slots, FillingEmptyingAndProductsAreThePlainOnes) {
   }
 }
 
+// A shard of the slots: some of the experts, and some of the slots of each.
+TEST(Slots, OfAShardAreThePlainOnes) {
+  const SlotMaskOf of{16, 5};
+  const Tensor slots = slots_of(5);
+  const Shape begin{3, 0, 2, 0}, none{0, 0, 0};
+  for (const DType dtype : floating_types()) {
+    const Tensor x = noise(dtype, {2, 30, 301}, 1), y = noise(dtype, {7, 2, 2, 301}, 2), weights = noise(dtype, {2, 30, 4}, 3);
+    hold_to_plain({Op::fill_slots, of, {x, slots}, {y}, 0, 1, {none, none, begin}});
+    hold_to_plain({Op::fill_slots, of, {x, slots, weights}, {y}, 0, 1, {none, none, none, begin}});
+    hold_to_plain({Op::empty_slots, of, {y, slots}, {x}, 0, 1, {begin, none, none}});
+    hold_to_plain({Op::empty_slots, of, {y, slots, weights}, {x}, 0, 1, {begin, none, none, none}});
+    hold_to_plain({Op::slot_products, of, {y, slots, x}, {weights}, 0, 1, {begin, none, none, none}});
+    const Tensor all = run({Op::fill_slots, of, {x, slots}, {Tensor(dtype, {16, 2, 5, 301})}})[0];
+    const Tensor shard = run({Op::fill_slots, of, {x, slots}, {y}, 0, 1, {none, none, begin}})[0];
+    for (std::int64_t e = 0; e < 7; ++e) {
+      for (std::int64_t b = 0; b < 2; ++b) {
+        for (std::int64_t c = 0; c < 2; ++c)
+          EXPECT_EQ(shard.at(((e * 2 + b) * 2 + c) * 301 + 9), all.at((((e + 3) * 2 + b) * 5 + c + 2) * 301 + 9));
+      }
+    }
+  }
+}
+
 // Filling slots equals the product with the one-hot mask that the slots stand for. A sum has at most one term, so the result is exact.
 TEST(Slots, AreWhatAMaskMultipliesWith) {
   const SlotMaskOf of{16, 3};

@@ -25,6 +25,20 @@ TEST(Embed, RoundsWhatItLooksUp) {
   }
 }
 
+// A shard of the table that begins in its middle gives zeros for tokens of other shards.
+TEST(Embed, OfAShardIsThePlainOne) {
+  for (const DType dtype : floating_types()) {
+    const Tensor table = noise(dtype, {20, 33}, 1), tokens = draws({3, 40}, 2, 50);
+    const Call call{Op::embed, {}, {table, tokens}, {Tensor(dtype, {3, 40, 33})}, 0, 1, {{17, 0}, {0, 0}, {0, 0, 0}}};
+    hold_to_plain(call);
+    const Tensor made = run(call)[0];
+    for (std::int64_t i = 0; i < tokens.count(); ++i) {
+      const std::int64_t row = static_cast<std::int64_t>(tokens.at(i)) - 17;
+      EXPECT_EQ(made.at(i * 33 + 5), row < 0 || row >= 20 ? 0 : table.at(row * 33 + 5)) << i;
+    }
+  }
+}
+
 // Some tokens repeat, and some of the vocabulary does not occur.
 TEST(Embed, GradientSumsOverTheUsesOfAToken) {
   for (const DType dtype : floating_types()) {
@@ -88,6 +102,30 @@ TEST(CrossEntropy, InPiecesIsThePlainOne) {
     hold_to_plain({Op::cross_entropy_of_scores, CrossEntropyOf{1e-2}, {noise(wide, {2, 9}, 4), logs, loss.segments},
                    {Tensor(DType::float32, {})}}, 1e-6);
     hold_to_plain({Op::cross_entropy_grad, CrossEntropyOf{1e-2}, {loss.logits, loss.targets, loss.segments, scalar(1.5), logs}, {loss.logits}});
+  }
+}
+
+// The same on a shard that begins in the middle of the vocabulary: some targets are in it, before it and after it.
+TEST(CrossEntropy, OfAShardOfTheVocabularyIsThePlainOne) {
+  for (const DType dtype : floating_types()) {
+    Loss loss(dtype, 1000);
+    const std::vector<Shape> of_two{{0, 0, 700}, {0, 0}}, of_five{{0, 0, 700}, {0, 0}, {0, 0}, {}, {0, 0, 0}};
+    loss.targets = draws({2, 9}, 2, 2400);
+    loss.targets.set(0, 700);
+    loss.targets.set(1, 1699);
+    loss.targets.set(2, 699);
+    loss.targets.set(3, 1700);
+    const DType wide = dtype == DType::float64 ? dtype : DType::float32;
+    Call scores{Op::vocab_scores, {}, {loss.logits, loss.targets}, {Tensor(wide, {2, 9}), Tensor(wide, {2, 9, 2})}, 0, 1, of_two};
+    hold_to_plain(scores, 1e-6);
+    const Tensor of_targets = run(scores)[0];
+    EXPECT_EQ(of_targets.at(0), loss.logits.at(0));
+    EXPECT_EQ(of_targets.at(1), loss.logits.at(1000 + 999));
+    EXPECT_EQ(of_targets.at(2), 0);
+    EXPECT_EQ(of_targets.at(3), 0);
+    const Tensor logs = noise(wide, {2, 9, 4}, 3, 5, 6);
+    hold_to_plain({Op::cross_entropy_grad, CrossEntropyOf{1e-2}, {loss.logits, loss.targets, loss.segments, scalar(1.5), logs},
+                   {loss.logits}, 0, 1, of_five});
   }
 }
 
