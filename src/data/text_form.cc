@@ -47,16 +47,15 @@ const Form* form_of(const DataFiles& files, const DataFile& file) {
 }  // namespace
 
 void check_form(const DataFiles& files) {
-  for (const DataFile& file : files.files()) {
-    const Form* const form = form_of(files, file);
-    if (form == nullptr) continue;
-    if (files.files().size() == 1) {
-      refuse(fmt::format("the file is {}, plain text was expected", form->words), file.path,
-             form->is_command ? fmt::format("{} {}", form->remedy, shell_word(file.path)) : std::string(form->remedy));
-    }
-    log_warning(fmt::format("{}: the file is {}, and its bytes are taken as they are", file.path, form->words));
-    return;
+  const std::vector<DataFile>& all = files.files();
+  const auto odd = std::find_if(all.begin(), all.end(), [&](const DataFile& file) { return form_of(files, file) != nullptr; });
+  if (odd == all.end()) return;
+  const Form* const form = form_of(files, *odd);
+  if (std::all_of(all.begin(), all.end(), [&](const DataFile& file) { return form_of(files, file) != nullptr; })) {
+    refuse(fmt::format("the file is {}, plain text was expected", form->words), odd->path,
+           form->is_command ? fmt::format("{} {}", form->remedy, shell_word(odd->path)) : std::string(form->remedy));
   }
+  log_warning(fmt::format("{}: the file is {}, and its bytes are taken as they are", odd->path, form->words));
 }
 
 }  // namespace moesh::data

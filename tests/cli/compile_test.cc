@@ -242,7 +242,7 @@ TEST(Compile, SavesThePlanThatTrainingRuns) {
   const Outcome both = outcome("compile" + request + " --save-plan " + path + " --diff steps=2");
   EXPECT_EQ(both.code, 2);
   EXPECT_THAT(both.err, HasSubstr("--save-plan with --diff, which makes two plans\n  fix: save one of them"));
-  EXPECT_THAT(outcome("compile model_name=default --all --diff scan_layers=false").err, HasSubstr("--all has no effect beside --diff"));
+  EXPECT_THAT(outcome("compile model_name=default --all --diff scan_layers=false").err, HasSubstr("--all has no effect beside --diff, which shows every line that differs"));
 }
 
 TEST(Compile, RefusesMachinesThatAreNotThere) {
