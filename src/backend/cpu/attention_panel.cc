@@ -99,7 +99,7 @@ void AttentionPanel<T>::find_keys() {
 
 template <typename T>
 OffsetList AttentionPanel<T>::offsets(std::int64_t width) const {
-  OffsetList offsets(static_cast<std::size_t>(count_));
+  ScratchList<std::int64_t> offsets(static_cast<std::size_t>(count_));
   for (std::int64_t j = 0; j < count_; ++j) offsets[static_cast<std::size_t>(j)] = heads_[j] * width;
   return offsets;
 }

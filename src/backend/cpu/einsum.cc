@@ -1,6 +1,7 @@
 // An einsum as a batched GEMM: letters in both operands and in the result are the batch, letters that the result lacks are the depth, and
 // the others are rows or columns.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,13 +46,30 @@ std::string letters_of(const Term& from, const Term& in, const Term& but_not) {
   return letters;
 }
 
+// The distance in a term from each of the elements that these letters index to the next, if it is the same throughout.
+std::optional<std::int64_t> step_of(const std::string& letters, const Term& term) {
+  std::int64_t count = 1, step = 1;
+  for (auto letter = letters.rbegin(); letter != letters.rend(); ++letter) {
+    if (term.size(*letter) == 1) continue;
+    if (count == 1) step = term.stride(*letter);
+    else if (term.stride(*letter) != count * step) return std::nullopt;
+    count *= term.size(*letter);
+  }
+  return step;
+}
+
 // The offsets in a term of the elements that these letters index; the last letter varies fastest.
 OffsetList offsets_of(const std::string& letters, const Term& term) {
-  OffsetList offsets{0};
+  if (const std::optional<std::int64_t> step = step_of(letters, term)) {
+    std::int64_t count = 1;
+    for (const char letter : letters) count *= term.size(letter);
+    return steps(count, *step);
+  }
+  ScratchList<std::int64_t> offsets{0};
   for (const char letter : letters) {
     const std::int64_t size = term.size(letter);
     const std::int64_t stride = term.stride(letter);
-    OffsetList finer(offsets.size() * static_cast<std::size_t>(size));
+    ScratchList<std::int64_t> finer(offsets.size() * static_cast<std::size_t>(size));
     for (std::size_t i = 0; i < offsets.size(); ++i) lay_steps(offsets[i], stride, size, finer.data() + i * static_cast<std::size_t>(size));
     offsets = std::move(finer);
   }

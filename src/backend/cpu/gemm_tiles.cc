@@ -23,14 +23,15 @@ namespace {
 constexpr std::int64_t kChunk = 1536;                         // depth that is packed at a time
 constexpr std::int64_t kPad = 2;                              // extra depth of a panel: panels a power of two apart share cache sets
 constexpr std::int64_t kPanelElements = 512 * (1024 + kPad);  // elements of packed panels of b: half of an L2 cache
-constexpr std::int64_t kFewRows = 2 * kTileRows;              // at most this many rows meet b a few lines at a time
-constexpr std::int64_t kPanelElementsOfFew = 128 * 1024;      // of those lines
 constexpr std::int64_t kSumElements = 512 * 1024;             // sums that wait for the next chunk of the depth
 constexpr std::int64_t kBlock = 2 * kTileRows;                // rows and columns of a block
 constexpr std::int64_t kBlockElements = kBlock * kBlock;
-constexpr std::int64_t kRowsTogether = 2 * kBlock;            // rows that are packed together
-constexpr std::int64_t kPiece = 512;                          // depth of rows that stay in the L1 cache
-constexpr std::int64_t kMostInPlace = 2048;                   // largest depth for which sums accumulate in the result itself
+constexpr std::int64_t kRowsTogether = 2 * kBlock;         // rows that are packed together
+constexpr std::int64_t kPiece = 512;                       // depth of rows that stay in the L1 cache
+constexpr std::int64_t kFewRows = kBlock;                  // at most this many rows meet b in pieces that the L1 cache holds
+constexpr std::int64_t kFewDepth = 64, kFewColumns = 128;  // of such a piece
+constexpr std::int64_t kFewestInBand = 256;                // rows that are worth packing b for once more
+constexpr std::int64_t kMostInPlace = 2048;                // largest depth for which sums accumulate in the result itself
 
 struct Room {
   static constexpr std::int64_t kRows = 2 * 1024 * 1024;  // elements of packed rows that are kept for several parts of the columns
@@ -173,27 +174,86 @@ class TileProduct {
             .share = kShare};
   }
 
-  // Depth that is packed at a time. If few rows meet b, that is all columns of a few lines, which are read in long runs and stay in the L2
-  // cache until they are multiplied.
+  // Depth that is packed at a time.
   std::int64_t chunk_of(const ProductPart& task) const {
-    const std::int64_t depth = of_.depth_of(task.i).size();
-    const bool are_few = task.rows.size() <= kFewRows && of_.b_columns_contiguous;
-    const std::int64_t of_few = round_down(kPanelElementsOfFew / std::max<std::int64_t>(1, task.columns.size()), kTileDepth);
-    const std::int64_t most = are_few ? std::clamp(of_few, kTileDepth, kChunk) : kChunk;
-    const std::int64_t chunks = std::max<std::int64_t>(1, divide_up(depth, most));
+    const std::int64_t depth = of_.depth_of(task.i).size(), chunks = std::max<std::int64_t>(1, divide_up(depth, kChunk));
     return std::max(kTileDepth, round_up(divide_up(depth, chunks), kTileDepth));
   }
 
-  // Rows that must be transposed and are multiplied with several parts of the columns are packed once, if there is room for all of them.
+  // Rows that meet several parts of the columns and are not read in place are packed once, if there is room for all of them. Those that
+  // must be transposed go in bands, for which there is room.
   void run_task(const Room& mine, const ProductPart& task) const {
+    if (is_of_few_rows(task)) return run_few_rows(mine, task);
+    const std::int64_t chunk = chunk_of(task), parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk + kPad), kBlock));
+    const std::int64_t depth_room = std::max(kTileDepth, round_up(of_.depth_of(task.i).size(), kTileDepth));
+    const std::int64_t rows_that_stay = parts > 1 ? round_down(Room::kRows / depth_room, kBlock) : 0;
+    const bool has_bands = !of_.a_depth_contiguous && rows_that_stay >= kFewestInBand;
+    const std::int64_t bands = has_bands ? divide_up(task.rows.size(), rows_that_stay) : 1;
+    for (std::int64_t band = 0; band < bands; ++band) {
+      const Range rows = within(task.rows, piece_of(task.rows.size(), kBlock, bands, band));
+      const bool rows_stay = rows.size() <= rows_that_stay;
+      for (std::int64_t part = 0; part < parts; ++part) {
+        const Range columns = within(task.columns, piece_of(task.columns.size(), kBlock, parts, part));
+        run_part(mine, {task.i, rows, columns}, chunk, {mine.rows, rows_stay, rows_stay && part > 0});
+      }
+    }
+  }
+
+  bool is_of_few_rows(const ProductPart& task) const {
+    return task.rows.size() <= kFewRows && of_.b_columns_contiguous && of_.depth_of(task.i).size() > 0;
+  }
+
+  // Packing b takes most of the time then, and storing it into the L2 cache most of that. So b goes in pieces of a few lines, which are
+  // multiplied while they are in the L1 cache. The sums of all columns wait.
+  void run_few_rows(const Room& mine, const ProductPart& task) const {
     const Range depth = of_.depth_of(task.i);
-    const std::int64_t chunk = chunk_of(task);
-    const std::int64_t parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk + kPad), kBlock));
-    const std::int64_t size_of_rows = round_up(task.rows.size(), kBlock) * round_up(depth.size(), kTileDepth);
-    const bool rows_stay = !of_.a_depth_contiguous && parts > 1 && size_of_rows <= Room::kRows;
-    for (std::int64_t part = 0; part < parts; ++part) {
-      const Range columns = piece_of(task.columns.size(), kBlock, parts, part);
-      run_part(mine, {task.i, task.rows, within(task.columns, columns)}, chunk, {mine.rows, rows_stay, rows_stay && part > 0});
+    const bool are_in_one_tile = task.rows.size() <= kTileRows;
+    if (are_in_one_tile) shape_tiles_of_few(task.rows.size());
+    constexpr std::int64_t kMostColumns = kSumElements / kBlock;
+    for (std::int64_t first = task.columns.begin; first < task.columns.end; first += kMostColumns) {
+      const ProductPart part{task.i, task.rows, {first, std::min(first + kMostColumns, task.columns.end)}};
+      if (of_.options.add) {
+        for_pieces(part, kBlock, mine.sums, [&](const ProductPart& panel, float* sums) { of_.load_result(panel, sums, kBlock); });
+      }
+      for (std::int64_t begin = depth.begin; begin < depth.end; begin += kFewDepth) {
+        run_lines(mine, part, {begin, std::min(begin + kFewDepth, depth.end)});
+      }
+      for_pieces(part, kBlock, mine.sums, [&](const ProductPart& panel, const float* sums) { of_.write_back(kIsa, panel, sums, kBlock); });
+    }
+    if (are_in_one_tile) shape_tiles();
+  }
+
+  void run_lines(const Room& mine, const ProductPart& part, Range lines) const {
+    constexpr std::int64_t kDepthRoom = kFewDepth + kPad;
+    const Packer<bfloat16, bfloat16> pack_rows(kIsa, kernels_, kFewDepth), pack_columns(kIsa, kernels_, kDepthRoom);
+    pack_rows.rows(of_.lines_of_a(part.i), part.rows, lines, kBlock, mine.rows);
+    TileBlock block;
+    block.steps = divide_up(lines.size(), kTileDepth);
+    block.a = mine.rows;
+    block.a_pitch = kTileDepth;
+    block.a_below = kTileRows * kFewDepth;
+    block.a_step = kTileRows * kTileDepth;
+    block.b = mine.panels;
+    block.c_pitch = kBlock;
+    block.add = of_.options.add || lines.begin > of_.depth_of(part.i).begin;
+    for_pieces(part, kFewColumns, mine.sums, [&](const ProductPart& piece, float* sums) {
+      pack_columns.columns(of_.lines_of_b(part.i), piece.columns, lines, mine.panels);
+      block.c = sums;
+      multiply_panels(block, divide_up(part.rows.size(), kTileRows), divide_up(piece.columns.size(), kBlock), kBlock * kDepthRoom,
+                      sums_of_panel(part));
+    });
+  }
+
+  static std::int64_t sums_of_panel(const ProductPart& part) {
+    return (part.rows.size() <= kTileRows ? part.rows.size() : kBlock) * kBlock;
+  }
+
+  // Calls call(piece, its sums) for pieces of so many columns.
+  template <typename Call>
+  static void for_pieces(const ProductPart& part, std::int64_t columns, float* sums, const Call& call) {
+    for (std::int64_t column = part.columns.begin; column < part.columns.end; column += columns) {
+      call(ProductPart{part.i, part.rows, {column, std::min(column + columns, part.columns.end)}}, sums);
+      sums += columns / kBlock * sums_of_panel(part);
     }
   }
 
@@ -251,8 +311,13 @@ class TileProduct {
     return a_passes(piece) || kBlock <= rows_in_l1(depth_of_piece(chunk) * kBytes, *of_.a_pitch * kBytes);
   }
 
-  // A single panel stays in the L1 cache, and rows pass by. Otherwise rows stay there, and panels pass by.
+  // A single panel stays in the L1 cache, and rows pass by. Otherwise rows stay there, and panels pass by, unless it holds these too.
   static bool a_passes(const ProductPart& piece) { return piece.columns.size() <= kBlock; }
+  static TilePassing passing(const ProductPart& piece, Range chunk) {
+    constexpr std::int64_t kHeld = 12 * 1024;  // elements of all panels and a block of rows
+    if (a_passes(piece)) return TilePassing::a;
+    return (piece.columns.size() + kBlock) * chunk.size() <= kHeld ? TilePassing::none : TilePassing::b;
+  }
 
   // A chunk goes in pieces of which the L1 cache holds a block of rows.
   static std::int64_t depth_of_piece(Range chunk) {
@@ -274,6 +339,7 @@ class TileProduct {
     // Sums that are not made in the result itself wait for those of the next piece and, if they cannot be added to it, of the next chunk.
     const bool in_place = is_in_place(depth), is_deep = !in_place && chunk.size() < depth.size();
     const bool wait = is_deep || of_piece < chunk.size();
+    const TilePassing passes = passing(piece, chunk);
     TileBlock block;
     block.a_pitch = packed == nullptr ? *of_.a_pitch : kTileDepth;
     block.a_below = packed == nullptr ? kTileRows * block.a_pitch : kTileRows * depth_room;
@@ -299,7 +365,7 @@ class TileProduct {
         if (is_result) block.c_pitch = *of_.c_pitch;
         else if (block.c == turn.earlier.from) store_tile_sums(turn.earlier);
         if (!is_result && block.add && is_first) of_.load_result(part, block.c, kBlock);
-        tile_block_kernel(row_tiles, divide_up(width, kTileColumns), a_passes(piece))(block, turn.earlier);
+        tile_block_kernel(row_tiles, divide_up(width, kTileColumns), passes)(block, turn.earlier);
         if (!is_result && is_last) leave(part, block.c, turn);
       }
     }

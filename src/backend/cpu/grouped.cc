@@ -17,7 +17,7 @@ namespace {
 
 // Where each expert's rows begin, and where the last one's end.
 OffsetList begins_of(const View& sizes_E) {
-  OffsetList begins{0};
+  ScratchList<std::int64_t> begins{0};
   for (std::int64_t e = 0; e < sizes_E.count(); ++e) begins.push_back(begins.back() + sizes_E.as<std::int32_t>()[e]);
   return begins;
 }
@@ -31,7 +31,7 @@ void grouped_matmul_of(const KernelCall& call) {
   const bool transpose = std::get<graph::GroupedMatmulOf>(call.attributes).transpose;
   const OffsetList begins = begins_of(call.operands[2]);
   const std::int64_t experts = call.operands[2].count();
-  const OffsetList one_place(static_cast<std::size_t>(experts), 0);
+  const OffsetList one_place = steps(experts, 0);
   const OffsetList weights = steps(experts, depth * width);
   const OffsetList in_rows = steps(begins.back(), depth), out_rows = steps(begins.back(), width);
   const OffsetList depth_of_rows = steps(depth, 1), columns = steps(width, 1);
@@ -48,7 +48,7 @@ void grouped_outer_of(const KernelCall& call) {
   const View& out_EKN = call.results[0];
   const std::int64_t experts = out_EKN.size(0), height = out_EKN.size(1), width = out_EKN.size(2);
   const OffsetList begins = begins_of(call.operands[2]);
-  const OffsetList one_place(static_cast<std::size_t>(experts), 0);
+  const OffsetList one_place = steps(experts, 0);
   const OffsetList out = steps(experts, height * width);
   const OffsetList a_depth = steps(begins.back(), height), b_depth = steps(begins.back(), width);
   const OffsetList rows = steps(height, 1), out_rows = steps(height, width), columns = steps(width, 1);
@@ -62,7 +62,7 @@ void grouped_bias_of(const KernelCall& call) {
   const View& out_RN = call.results[0];
   const std::int64_t width = out_RN.size(1);
   const OffsetList begins = begins_of(call.operands[2]);
-  OffsetList expert_of_row;
+  ScratchList<std::int64_t> expert_of_row;
   for (std::size_t e = 0; e + 1 < begins.size(); ++e) {
     expert_of_row.resize(static_cast<std::size_t>(begins[e + 1]), static_cast<std::int64_t>(e));
   }

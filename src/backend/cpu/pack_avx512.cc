@@ -117,31 +117,56 @@ MOESH_INLINE void lay_sixteen(const T* first, const T* second, std::int64_t line
 // ones.
 constexpr std::int64_t kDepthAhead = 8;
 
+// Packs `lines`, of which `ahead` exist. `out`: where the panel of the first of them begins.
+template <typename Words, typename T, typename P>
+MOESH_INLINE void pack_lines(const T* data, Range lines, std::int64_t ahead, const std::int64_t* depth, Range of_depth, PanelShape panel,
+                             P* out) {
+  if (lines.size() == 0) return;
+  for (std::int64_t p = of_depth.begin; p < of_depth.end; p += Words::kElements) {
+    const T* first = data + depth[p];
+    const T* second = p + Words::kElements <= of_depth.end ? data + depth[p + Words::kElements - 1] : nullptr;
+    P* to = out + p * panel.width;
+    for (std::int64_t next = p + kDepthAhead; next < std::min(p + kDepthAhead + Words::kElements, of_depth.end); ++next) {
+      prefetch(data + depth[next] + lines.begin, lines.size());
+    }
+    for (std::int64_t line = lines.begin; line < lines.end; line += panel.lines, to += panel.size()) {
+      const std::int64_t there = std::min(panel.width, ahead - line);
+      std::int64_t group = 0;
+      for (; group + 16 <= there; group += 16) lay_sixteen<Words>(first, second, line + group, 0xFFFF, to + group * Words::kElements);
+      if (group < there) lay_sixteen<Words>(first, second, line + group, first_of_16(there - group), to + group * Words::kElements);
+    }
+  }
+}
+
+// The same for pairs of the depth in whole panels of 32 lines.
+MOESH_INLINE void pack_pairs(const bfloat16* data, std::int64_t panels, const std::int64_t* depth, std::int64_t pairs,
+                             std::int64_t of_panel, bfloat16* out) {
+  for (std::int64_t pair = 0; pair < pairs; ++pair, out += 2 * 32) {
+    const std::int64_t* const here = depth + 2 * pair;
+    const std::int64_t* const next = depth + 2 * std::min(pair + kDepthAhead / 2, pairs - 1);
+    for (std::int64_t panel = 0; panel < panels; ++panel) {
+      const bfloat16* const lines = data + 32 * panel;
+      lay_pairs(lines + here[0], lines + here[1], out + panel * of_panel);
+      __builtin_prefetch(lines + next[0]);
+      __builtin_prefetch(lines + next[1]);
+    }
+  }
+}
+
 template <typename Words, typename T, typename P>
 MOESH_TARGET void pack_contiguous(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,
                                   PanelShape panel, P* out) {
   for (std::int64_t begin = 0; begin < count; begin += kMostPanels * panel.lines, out += kMostPanels * panel.size()) {
-    const std::int64_t end = std::min(begin + kMostPanels * panel.lines, count);
-    for (std::int64_t p = 0; p < size; p += Words::kElements) {
-      const T* first = data + depth[p];
-      const T* second = p + Words::kElements <= size ? data + depth[p + Words::kElements - 1] : nullptr;
-      P* to = out + p * panel.width;
-      for (std::int64_t next = p + kDepthAhead; next < std::min(p + kDepthAhead + Words::kElements, size); ++next) {
-        prefetch(data + depth[next] + begin, end - begin);
-      }
-      for (std::int64_t line = begin; line < end; line += panel.lines, to += panel.size()) {
-        if constexpr (std::is_same_v<Words, Pairs>) {
-          if (panel.width == 32 && line + 32 <= ahead && second != nullptr) {
-            lay_pairs(first + line, second + line, to);
-            continue;
-          }
-        }
-        const std::int64_t there = std::min(panel.width, ahead - line);
-        std::int64_t group = 0;
-        for (; group + 16 <= there; group += 16) lay_sixteen<Words>(first, second, line + group, 0xFFFF, to + group * Words::kElements);
-        if (group < there) lay_sixteen<Words>(first, second, line + group, first_of_16(there - group), to + group * Words::kElements);
+    const Range lines{begin, std::min(begin + kMostPanels * panel.lines, count)};
+    std::int64_t of_pairs = 0;
+    if constexpr (std::is_same_v<Words, Pairs>) {
+      if (panel.lines == 32 && panel.width == 32) {
+        of_pairs = round_down(std::min(lines.end, ahead) - begin, 32);
+        pack_pairs(data + begin, of_pairs / 32, depth, size / 2, panel.size(), out);
+        pack_lines<Words>(data, {begin, begin + of_pairs}, ahead, depth, {round_down(size, 2), size}, panel, out);
       }
     }
+    pack_lines<Words>(data, {begin + of_pairs, lines.end}, ahead, depth, {0, size}, panel, out + of_pairs / 32 * panel.size());
   }
 }
 

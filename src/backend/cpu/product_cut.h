@@ -89,8 +89,8 @@ inline Cut cut_for_threads(const ProductSize& of, std::int64_t threads) {
   const auto consider = [&](Cut cut) {
     const auto bands = static_cast<double>(cut.bands), parts = static_cast<double>(cut.parts);
     const double usual = of.time_of(static_cast<double>(of.rows) / bands, static_cast<double>(of.columns) / parts);
-    const double longest = of.time_of(static_cast<double>(piece_at_most(of.rows, of.block_rows, cut.bands)),
-                                      static_cast<double>(piece_at_most(of.columns, of.block_columns, cut.parts)));
+    const double longest = of.time_of(static_cast<double>(std::min(of.rows, piece_at_most(of.rows, of.block_rows, cut.bands))),
+                                      static_cast<double>(std::min(of.columns, piece_at_most(of.columns, of.block_columns, cut.parts))));
     const auto turns = static_cast<double>(divide_up(cut.bands * cut.parts, threads));
     const double time = (turns - 1 + kDisturbance) * usual + longest + (cut.bands * cut.parts > 1 ? of.share : 0);
     if (time < least) {

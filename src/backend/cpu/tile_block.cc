@@ -62,22 +62,24 @@ void read(const void* from, std::int64_t row_bytes) {
   else read_tile<tile, offset>(from, row_bytes);
 }
 
+constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));
+constexpr std::int64_t kPanelLine = 2 * kTileColumns * 2, kPanelStep = kTileRows * kPanelLine;
+
 // Tiles 4 and 5 hold a, and 6 and 7 hold b.
-template <int row_tiles, int column_tiles, bool a_passes>
+template <int row_tiles, int column_tiles, TilePassing passing>
 MOESH_TARGET void multiply(const TileBlock& block, TileSums& earlier) {
-  constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));
-  constexpr std::int64_t kPanelLine = 2 * kTileColumns * 2, kPanelStep = kTileRows * kPanelLine;
+  constexpr bool a_passes = passing == TilePassing::a, b_passes = passing == TilePassing::b;
   const std::int64_t a_bytes = block.a_pitch * kElement;
   const bfloat16* a = block.a;
   const bfloat16* a_below = a + block.a_below;
   const bfloat16* b = block.b;
   TileSums sums = earlier;
-  const std::int64_t at_once = divide_up(sums.rows, 2 * std::max<std::int64_t>(1, block.steps));
+  const std::int64_t at_once = sums.rows == 0 ? 0 : divide_up(sums.rows, 2 * std::max<std::int64_t>(1, block.steps));
   begin_sums<row_tiles, column_tiles>(block.c, block.c_pitch, block.add);
   for (std::int64_t step = 0; step < block.steps; ++step) {
     read<a_passes, 4>(a, a_bytes);
-    read<!a_passes, 6>(b, kPanelLine * kElement);
-    if constexpr (column_tiles == 2) read<!a_passes, 7, kBeside>(b, kPanelLine * kElement);
+    read<b_passes, 6>(b, kPanelLine * kElement);
+    if constexpr (column_tiles == 2) read<b_passes, 7, kBeside>(b, kPanelLine * kElement);
     add_tile_product<0, 4, 6>();
     store_rows(sums, at_once);
     if constexpr (row_tiles == 2) read<a_passes, 5>(a_below, a_bytes);
@@ -94,16 +96,62 @@ MOESH_TARGET void multiply(const TileBlock& block, TileSums& earlier) {
   write_sums<row_tiles, column_tiles>(block.c, block.c_pitch);
 }
 
+// Multiplies one tile of rows, in tile 4, with two panels, whose sums are in tiles 0 and 1 and in 2 and 3.
+void multiply_two_panels(const TileBlock& block, std::int64_t to_next_panel, std::int64_t to_next_sums) {
+  const std::int64_t c_bytes = block.c_pitch * static_cast<std::int64_t>(sizeof(float));
+  float* const beside = block.c + to_next_sums;
+  if (block.add) {
+    read_tile<0>(block.c, c_bytes);
+    read_tile<1, kBeside>(block.c, c_bytes);
+    read_tile<2>(beside, c_bytes);
+    read_tile<3, kBeside>(beside, c_bytes);
+  } else {
+    zero_tile<0>();
+    zero_tile<1>();
+    zero_tile<2>();
+    zero_tile<3>();
+  }
+  const bfloat16* a = block.a;
+  const bfloat16* b = block.b;
+  for (std::int64_t step = 0; step < block.steps; ++step, a += block.a_step, b += kPanelStep) {
+    read_tile<4>(a, block.a_pitch * kElement);
+    read_tile<5>(b, kPanelLine * kElement);
+    add_tile_product<0, 4, 5>();
+    read_tile<6, kBeside>(b, kPanelLine * kElement);
+    add_tile_product<1, 4, 6>();
+    read_tile<7>(b + to_next_panel, kPanelLine * kElement);
+    add_tile_product<2, 4, 7>();
+    read_tile<5, kBeside>(b + to_next_panel, kPanelLine * kElement);
+    add_tile_product<3, 4, 5>();
+  }
+  write_tile<0>(block.c, c_bytes);
+  write_tile<1, kBeside>(block.c, c_bytes);
+  write_tile<2>(beside, c_bytes);
+  write_tile<3, kBeside>(beside, c_bytes);
+}
+
 }  // namespace
 
-TileBlockKernel tile_block_kernel(std::int64_t row_tiles, std::int64_t column_tiles, bool a_passes) {
-  static constexpr TileBlockKernel kKernels[2][2][2] = {
-      {{multiply<1, 1, false>, multiply<1, 1, true>}, {multiply<1, 2, false>, multiply<1, 2, true>}},
-      {{multiply<2, 1, false>, multiply<2, 1, true>}, {multiply<2, 2, false>, multiply<2, 2, true>}}};
-  return kKernels[row_tiles - 1][column_tiles - 1][a_passes ? 1 : 0];
+TileBlockKernel tile_block_kernel(std::int64_t row_tiles, std::int64_t column_tiles, TilePassing passing) {
+  using enum TilePassing;
+  static constexpr TileBlockKernel kKernels[2][2][3] = {
+      {{multiply<1, 1, a>, multiply<1, 1, b>, multiply<1, 1, none>}, {multiply<1, 2, a>, multiply<1, 2, b>, multiply<1, 2, none>}},
+      {{multiply<2, 1, a>, multiply<2, 1, b>, multiply<2, 1, none>}, {multiply<2, 2, a>, multiply<2, 2, b>, multiply<2, 2, none>}}};
+  return kKernels[row_tiles - 1][column_tiles - 1][static_cast<std::size_t>(passing)];
 }
 
 MOESH_TARGET void store_tile_sums(TileSums& sums) { store_rows(sums, sums.rows); }
+
+void multiply_panels(TileBlock block, std::int64_t row_tiles, std::int64_t panels, std::int64_t to_next_panel, std::int64_t to_next_sums) {
+  const auto advance = [&](std::int64_t count) {
+    block.b += count * to_next_panel;
+    block.c += count * to_next_sums;
+    panels -= count;
+  };
+  for (; row_tiles == 1 && panels >= 2; advance(2)) multiply_two_panels(block, to_next_panel, to_next_sums);
+  TileSums none;
+  for (; panels > 0; advance(1)) tile_block_kernel(row_tiles, 2, TilePassing::none)(block, none);
+}
 
 }  // namespace moesh::backend::cpu
 #endif

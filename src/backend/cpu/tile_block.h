@@ -35,11 +35,18 @@ struct TileSums {
   std::int64_t to_pitch = 0;  // bytes from one row to the next
 };
 
+// What the L1 cache need not keep: rows of a that stream past a panel of b, panels that stream past rows, or nothing, as it holds all.
+enum class TilePassing : std::uint8_t { a, b, none };
+
 // Multiplies a block and stores all of `earlier` meanwhile, after which no rows are left of it.
 using TileBlockKernel = void (*)(const TileBlock& block, TileSums& earlier);
-// For one or two tiles of rows, and one or two of columns. `a_passes`: rows of a stream past a panel of b that stays in the L1 cache.
-TileBlockKernel tile_block_kernel(std::int64_t row_tiles, std::int64_t column_tiles, bool a_passes);
+// For one or two tiles of rows, and one or two of columns.
+TileBlockKernel tile_block_kernel(std::int64_t row_tiles, std::int64_t column_tiles, TilePassing passing);
 
 void store_tile_sums(TileSums& sums);
+
+// Multiplies a block with `panels` panels that the L1 cache holds, each so many elements after the one before, and so are its sums. With
+// one tile of rows, tiles 0 to 4 may have fewer rows than 16.
+void multiply_panels(TileBlock block, std::int64_t row_tiles, std::int64_t panels, std::int64_t to_next_panel, std::int64_t to_next_sums);
 
 }  // namespace moesh::backend::cpu

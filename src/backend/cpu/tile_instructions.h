@@ -12,7 +12,7 @@ namespace moesh::backend::cpu {
 inline constexpr std::int64_t kTileColumns = 16;  // columns of a tile of sums
 inline constexpr int kBeside = 64;                // bytes from a tile to the next one to its right, for sums and for b
 
-// All eight tiles have 16 rows of 64 bytes.
+// Every tile has rows of 64 bytes: 16 of them if nothing else is said.
 struct alignas(64) TileShapes {
   std::uint8_t palette = 1;
   std::uint8_t start_row = 0;
@@ -24,6 +24,12 @@ struct alignas(64) TileShapes {
 inline void shape_tiles() {
   static constexpr TileShapes kShapes;
   asm volatile("ldtilecfg %0" : : "m"(kShapes));
+}
+// Tiles 0 to 3, of sums, and tile 4, of a, have so many rows: instructions take as long as they have rows.
+inline void shape_tiles_of_few(std::int64_t rows) {
+  TileShapes shapes;
+  for (const int tile : {0, 1, 2, 3, 4}) shapes.rows[tile] = static_cast<std::uint8_t>(rows);
+  asm volatile("ldtilecfg %0" : : "m"(shapes));
 }
 inline void release_tiles() { asm volatile("tilerelease"); }
 

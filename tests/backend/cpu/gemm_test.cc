@@ -24,8 +24,8 @@ template <typename A, typename B, typename C>
 class RandomProduct {
  public:
   explicit RandomProduct(unsigned seed) : random_(seed) {
-    rows_ = size(140, {16, 32, 48, 64, 96, 128});
-    columns_ = size(200, {16, 32, 64, 96, 256, 1056});
+    rows_ = size(140, {5, 8, 16, 32, 48, 64, 96, 128});
+    columns_ = size(200, {16, 32, 64, 96, 256, 1056, 16500});
     depth_ = size(300, {32, 64, 512, 544, 1024, 1536, 1600, 3104});
     if (rows_ * columns_ * depth_ > kMost) columns_ = 1 + draw(40);
     if (rows_ * columns_ * depth_ > kMost) rows_ = 1 + draw(40);
@@ -38,17 +38,23 @@ class RandomProduct {
     fill(a_, (a_runs_ ? rows_ : depth_) * a_pitch_);
     fill(b_, (b_runs_ ? depth_ : columns_) * b_pitch_);
     fill(before_, rows_ * c_pitch_);
-    c_rows_ = steps(rows_, c_pitch_);
-    if (draw(5) == 0) std::shuffle(c_rows_.begin(), c_rows_.end(), random_);
+    c_rows_.resize(static_cast<std::size_t>(rows_));
+    lay_steps(0, c_pitch_, rows_, c_rows_.data());
+    is_shuffled_ = draw(5) == 0;
+    if (is_shuffled_) std::shuffle(c_rows_.begin(), c_rows_.end(), random_);
+    some_rows_ = 1 + draw(rows_);
   }
 
-  std::vector<C> product(Isa isa, Workers* workers) const {
-    std::vector<C> c = before_;
-    const OffsetList one{0}, a_rows = steps(rows_, a_runs_ ? a_pitch_ : 1), a_depth = steps(depth_, a_runs_ ? 1 : a_pitch_);
-    const OffsetList b_depth = steps(depth_, b_runs_ ? b_pitch_ : 1), b_columns = steps(columns_, b_runs_ ? 1 : b_pitch_);
-    multiply<A, B, C>(workers, isa, {a_.data(), one, a_rows, a_depth}, {b_.data(), one, b_depth, b_columns},
-                      {c.data(), one, c_rows_, steps(columns_, 1)}, {.add = adds_});
-    return c;
+  std::vector<C> product(Isa isa, Workers* workers) const { return product_of_rows(isa, workers, 0, rows_); }
+
+  // Whether some of the rows have other bits if they are multiplied by themselves.
+  bool depends_on_other_rows(Isa isa, const std::vector<C>& c) const {
+    const std::int64_t first = rows_ - some_rows_;
+    const std::vector<C> alone = product_of_rows(isa, nullptr, first, some_rows_);
+    for (std::int64_t i = first; i < rows_; ++i) {
+      if (std::memcmp(&alone[at(i, 0)], &c[at(i, 0)], static_cast<std::size_t>(columns_) * sizeof(C)) != 0) return true;
+    }
+    return false;
   }
 
   // What is wrong with some elements of a product, among them those at its edges; empty if nothing is.
@@ -68,18 +74,31 @@ class RandomProduct {
         size += std::abs(term);
       }
       const double rounded = std::is_same_v<C, bfloat16> ? std::abs(sum) / 256 + 1e-5 * size : 0;
-      if (!(std::abs(number(c[at(i, j)]) - sum) <= rounded + 3e-6 * size)) return fmt::format("{}, {} is {}, not {}", i, j, number(c[at(i, j)]), sum) + words();
+      if (!(std::abs(number(c[at(i, j)]) - sum) <= rounded + 3e-6 * size))
+        return fmt::format("{}, {} is {}, not {}", i, j, number(c[at(i, j)]), sum) + words();
     }
     return "";
   }
 
   std::string words() const {
-    return fmt::format(" ({} x {} x {}, a {} at {}, b {} at {}, c at {}, {})", rows_, columns_, depth_, a_runs_, a_pitch_, b_runs_, b_pitch_,
-                       c_pitch_, adds_ ? "added" : "new");
+    return fmt::format(" ({} x {} x {}, a {} at {}, b {} at {}, c at {}, {}; {} rows)", rows_, columns_, depth_, a_runs_, a_pitch_, b_runs_,
+                       b_pitch_, c_pitch_, adds_ ? "added" : "new", some_rows_);
   }
 
  private:
   static constexpr std::int64_t kMost = 20'000'000;
+
+  std::vector<C> product_of_rows(Isa isa, Workers* workers, std::int64_t first, std::int64_t count) const {
+    std::vector<C> c = before_;
+    const OffsetList one = steps(1, 0), a_rows = steps(count, a_runs_ ? a_pitch_ : 1), a_depth = steps(depth_, a_runs_ ? 1 : a_pitch_);
+    const OffsetList b_depth = steps(depth_, b_runs_ ? b_pitch_ : 1), b_columns = steps(columns_, b_runs_ ? 1 : b_pitch_);
+    const ScratchList<std::int64_t> shuffled(c_rows_.begin() + first, c_rows_.begin() + first + count);
+    const OffsetList c_rows = is_shuffled_ ? OffsetList(shuffled) : steps(count, c_pitch_);
+    multiply<A, B, C>(workers, isa, {a_.data() + place(a_runs_, a_pitch_, first, 0), one, a_rows, a_depth},
+                      {b_.data(), one, b_depth, b_columns},
+                      {c.data() + (is_shuffled_ ? 0 : first * c_pitch_), one, c_rows, steps(columns_, 1)}, {.add = adds_});
+    return c;
+  }
 
   std::int64_t draw(std::int64_t count) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(count)); }
   std::int64_t size(std::int64_t most, std::initializer_list<std::int64_t> others) {
@@ -104,11 +123,12 @@ class RandomProduct {
 
   std::mt19937_64 random_;
   std::int64_t rows_, columns_, depth_, a_pitch_, b_pitch_, c_pitch_;
-  bool a_runs_, b_runs_, adds_;
+  std::int64_t some_rows_;
+  bool a_runs_, b_runs_, adds_, is_shuffled_;
   std::vector<A> a_;
   std::vector<B> b_;
   std::vector<C> before_;
-  OffsetList c_rows_;
+  ScratchList<std::int64_t> c_rows_;
 };
 
 template <typename A, typename B, typename C>
@@ -124,6 +144,8 @@ void hold_random_products(unsigned seeds) {
       const std::vector<C> by_several = random.product(isa, &workers);
       ASSERT_EQ(std::memcmp(c.data(), by_several.data(), c.size() * sizeof(C)), 0)
           << name_of(isa) << ", seed " << seed << ": other bits on several threads" << random.words();
+      ASSERT_FALSE(random.depends_on_other_rows(isa, c))
+          << name_of(isa) << ", seed " << seed << ": other bits without the other rows" << random.words();
     }
   }
 }

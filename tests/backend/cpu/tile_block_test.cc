@@ -32,7 +32,8 @@ void draw(bfloat16* to, std::int64_t count, std::mt19937& random) {
 
 struct Kinds {
   std::int64_t row_tiles, column_tiles, steps;
-  bool a_passes, add, rows_are_packed;
+  TilePassing passing;
+  bool add, rows_are_packed;
 };
 
 // One block is multiplied while the sums of another are stored in one of the four ways.
@@ -65,7 +66,7 @@ class TileBlocks : public testing::Test {
                           .c_pitch = kWidth,
                           .add = kinds.add};
     shape_tiles();
-    tile_block_kernel(kinds.row_tiles, kinds.column_tiles, kinds.a_passes)(block, earlier);
+    tile_block_kernel(kinds.row_tiles, kinds.column_tiles, kinds.passing)(block, earlier);
     release_tiles();
     EXPECT_EQ(earlier.rows, 0);
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -87,9 +88,11 @@ TEST_F(TileBlocks, AreTheProductsWhateverTheirSizeAndLayout) {
   for (const std::int64_t row_tiles : {1, 2}) {
     for (const std::int64_t column_tiles : {1, 2}) {
       for (const std::int64_t steps : {0, 1, 2, 3, 16}) {
-        for (int kind = 0; kind < 8; ++kind) {
-          TileSums none;
-          multiply({row_tiles, column_tiles, steps, (kind & 1) != 0, (kind & 2) != 0, (kind & 4) != 0}, none);
+        for (const TilePassing passing : {TilePassing::a, TilePassing::b, TilePassing::none}) {
+          for (int kind = 0; kind < 4; ++kind) {
+            TileSums none;
+            multiply({row_tiles, column_tiles, steps, passing, (kind & 1) != 0, (kind & 2) != 0}, none);
+          }
         }
       }
     }
@@ -115,7 +118,7 @@ TEST_F(TileBlocks, StoreEarlierSumsMeanwhile) {
                              .is_streamed = streams,
                              .to = reinterpret_cast<std::byte*>(to.data()),
                              .to_pitch = kPitch * size};
-            multiply({2, 2, steps, false, false, false}, earlier);
+            multiply({2, 2, steps, TilePassing::b, false, false}, earlier);
             fence_streaming_stores();
             for (std::int64_t i = 0; i < kRows; ++i) {
               for (std::int64_t j = 0; j < kPitch; ++j) {
@@ -125,6 +128,53 @@ TEST_F(TileBlocks, StoreEarlierSumsMeanwhile) {
                 ASSERT_EQ(stored, rounds ? static_cast<float>(bfloat16(sum)) : sum) << i << ", " << j << " of " << rows << " x " << columns;
               }
             }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Few rows meet any number of panels, and what lies beside their sums is left as it is.
+TEST_F(TileBlocks, MultiplySeveralPanels) {
+  for (const std::int64_t rows : {1, 8, 15, 16, 17, 32}) {
+    for (const std::int64_t panels : {1, 2, 3, 4, 7}) {
+      for (const std::int64_t steps : {1, 2, 5}) {
+        for (const bool add : {false, true}) {
+          const std::int64_t row_tiles = divide_up(rows, kTileRows), depth = steps * kTileDepth, room = row_tiles * kTileRows;
+          const std::int64_t to_next_panel = kWidth * (depth + 2), to_next_sums = (row_tiles == 1 ? rows : room) * kWidth + 16;
+          Lined<bfloat16> a(static_cast<std::size_t>(room * depth)), b(static_cast<std::size_t>(panels * to_next_panel));
+          Lined<float> c(static_cast<std::size_t>(panels * to_next_sums));
+          draw(a.data(), room * depth, random_);
+          draw(b.data(), panels * to_next_panel, random_);
+          for (std::int64_t i = 0; i < panels * to_next_sums; ++i) c.data()[i] = static_cast<float>(i % 7);
+          const std::vector<float> before(c.data(), c.data() + panels * to_next_sums);
+          const TileBlock block{.steps = steps,
+                                .a = a.data(),
+                                .a_pitch = kTileDepth,
+                                .a_below = kTileRows * depth,
+                                .a_step = kTileRows * kTileDepth,
+                                .b = b.data(),
+                                .c = c.data(),
+                                .c_pitch = kWidth,
+                                .add = add};
+          if (row_tiles == 1)
+            shape_tiles_of_few(rows);
+          else
+            shape_tiles();
+          multiply_panels(block, row_tiles, panels, to_next_panel, to_next_sums);
+          release_tiles();
+          for (std::int64_t i = 0; i < panels * to_next_sums; ++i) {
+            const std::int64_t panel = i / to_next_sums, row = i % to_next_sums / kWidth, column = i % to_next_sums % kWidth;
+            const bool is_there = row < (row_tiles == 1 ? rows : room);
+            float sum = add || !is_there ? before[static_cast<std::size_t>(i)] : 0;
+            for (std::int64_t p = 0; p < depth && is_there; ++p) {
+              const std::int64_t of_a = row / kTileRows * kTileRows * depth + p / kTileDepth * kTileRows * kTileDepth +
+                                        row % kTileRows * kTileDepth + p % kTileDepth;
+              const std::int64_t of_b = panel * to_next_panel + (p / 2 * kWidth + column) * 2 + p % 2;
+              sum += static_cast<float>(a.data()[of_a]) * static_cast<float>(b.data()[of_b]);
+            }
+            ASSERT_EQ(c.data()[i], sum) << row << ", " << column << " of panel " << panel << ", " << rows << " rows";
           }
         }
       }
