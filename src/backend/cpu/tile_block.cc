@@ -142,15 +142,18 @@ TileBlockKernel tile_block_kernel(std::int64_t row_tiles, std::int64_t column_ti
 
 MOESH_TARGET void store_tile_sums(TileSums& sums) { store_rows(sums, sums.rows); }
 
-void multiply_panels(TileBlock block, std::int64_t row_tiles, std::int64_t panels, std::int64_t to_next_panel, std::int64_t to_next_sums) {
-  const auto advance = [&](std::int64_t count) {
-    block.b += count * to_next_panel;
-    block.c += count * to_next_sums;
-    panels -= count;
+void multiply_panels(const TileBlock& first, std::int64_t row_tiles, std::int64_t panels, std::int64_t to_next_panel,
+                     std::int64_t to_next_sums) {
+  const auto at = [&](std::int64_t panel) {
+    TileBlock block = first;
+    block.b += panel * to_next_panel;
+    block.c += panel * to_next_sums;
+    return block;
   };
-  for (; row_tiles == 1 && panels >= 2; advance(2)) multiply_two_panels(block, to_next_panel, to_next_sums);
+  const std::int64_t in_twos = row_tiles == 1 ? round_down(panels, 2) : 0;
+  for (std::int64_t panel = 0; panel < in_twos; panel += 2) multiply_two_panels(at(panel), to_next_panel, to_next_sums);
   TileSums none;
-  for (; panels > 0; advance(1)) tile_block_kernel(row_tiles, 2, TilePassing::none)(block, none);
+  for (std::int64_t panel = in_twos; panel < panels; ++panel) tile_block_kernel(row_tiles, 2, TilePassing::none)(at(panel), none);
 }
 
 }  // namespace moesh::backend::cpu

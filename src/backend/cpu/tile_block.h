@@ -45,8 +45,9 @@ TileBlockKernel tile_block_kernel(std::int64_t row_tiles, std::int64_t column_ti
 
 void store_tile_sums(TileSums& sums);
 
-// Multiplies a block with `panels` panels that the L1 cache holds, each so many elements after the one before, and so are its sums. With
-// one tile of rows, tiles 0 to 4 may have fewer rows than 16.
-void multiply_panels(TileBlock block, std::int64_t row_tiles, std::int64_t panels, std::int64_t to_next_panel, std::int64_t to_next_sums);
+// Multiplies a block with several panels that the L1 cache holds. Each panel, and its sums, are so many elements after the one before. If
+// there is one tile of rows, tiles 0 to 4 may have fewer rows than 16.
+void multiply_panels(const TileBlock& first, std::int64_t row_tiles, std::int64_t panels, std::int64_t to_next_panel,
+                     std::int64_t to_next_sums);
 
 }  // namespace moesh::backend::cpu
