@@ -19,7 +19,8 @@ void multiply_block(const Block<bfloat16>& block) {
   const bfloat16* a = block.a;
   const bfloat16* a_below = a + (a_of_panels ? kTile : kTileRows * block.a_room);
   const bfloat16* b = block.b;
-  begin_sums<row_tiles, column_tiles>(block.c, block.c_pitch, block.add);
+  float* const below = block.c + kTileRows * block.c_pitch;
+  begin_sums<row_tiles, column_tiles>(block.c, below, block.c_pitch, block.add);
   for (std::int64_t step = 0; step < steps; ++step) {
     read_tile<6>(b, b_bytes);
     read_tile<4>(a, a_bytes);
@@ -37,7 +38,7 @@ void multiply_block(const Block<bfloat16>& block) {
     a_below += a_step;
     b += b_step;
   }
-  write_sums<row_tiles, column_tiles>(block.c, block.c_pitch);
+  write_sums<row_tiles, column_tiles>(block.c, below, block.c_pitch);
 }
 
 }  // namespace

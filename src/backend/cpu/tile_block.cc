@@ -75,7 +75,8 @@ MOESH_TARGET void multiply(const TileBlock& block, TileSums& earlier) {
   const bfloat16* b = block.b;
   TileSums sums = earlier;
   const std::int64_t at_once = sums.rows == 0 ? 0 : divide_up(sums.rows, 2 * std::max<std::int64_t>(1, block.steps));
-  begin_sums<row_tiles, column_tiles>(block.c, block.c_pitch, block.add);
+  float* const below = block.c + kTileRows * block.c_pitch;
+  begin_sums<row_tiles, column_tiles>(block.c, below, block.c_pitch, block.add);
   for (std::int64_t step = 0; step < block.steps; ++step) {
     read<a_passes, 4>(a, a_bytes);
     read<b_passes, 6>(b, kPanelLine * kElement);
@@ -93,24 +94,13 @@ MOESH_TARGET void multiply(const TileBlock& block, TileSums& earlier) {
   }
   store_rows(sums, sums.rows);
   earlier = sums;
-  write_sums<row_tiles, column_tiles>(block.c, block.c_pitch);
+  write_sums<row_tiles, column_tiles>(block.c, below, block.c_pitch);
 }
 
 // Multiplies one tile of rows, in tile 4, with two panels, whose sums are in tiles 0 and 1 and in 2 and 3.
 void multiply_two_panels(const TileBlock& block, std::int64_t to_next_panel, std::int64_t to_next_sums) {
-  const std::int64_t c_bytes = block.c_pitch * static_cast<std::int64_t>(sizeof(float));
   float* const beside = block.c + to_next_sums;
-  if (block.add) {
-    read_tile<0>(block.c, c_bytes);
-    read_tile<1, kBeside>(block.c, c_bytes);
-    read_tile<2>(beside, c_bytes);
-    read_tile<3, kBeside>(beside, c_bytes);
-  } else {
-    zero_tile<0>();
-    zero_tile<1>();
-    zero_tile<2>();
-    zero_tile<3>();
-  }
+  begin_sums<2, 2>(block.c, beside, block.c_pitch, block.add);
   const bfloat16* a = block.a;
   const bfloat16* b = block.b;
   for (std::int64_t step = 0; step < block.steps; ++step, a += block.a_step, b += kPanelStep) {
@@ -124,10 +114,7 @@ void multiply_two_panels(const TileBlock& block, std::int64_t to_next_panel, std
     read_tile<5, kBeside>(b + to_next_panel, kPanelLine * kElement);
     add_tile_product<3, 4, 5>();
   }
-  write_tile<0>(block.c, c_bytes);
-  write_tile<1, kBeside>(block.c, c_bytes);
-  write_tile<2>(beside, c_bytes);
-  write_tile<3, kBeside>(beside, c_bytes);
+  write_sums<2, 2>(block.c, beside, block.c_pitch);
 }
 
 }  // namespace

@@ -55,10 +55,10 @@ void add_tile_product() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(a), "i"(b));
 }
 
-// Tiles 0 to 3 hold the sums of a block, row by row, those of narrower or lower blocks some of these. They begin with what c holds if they
-// are added to it, and with zeros otherwise.
-template <int row_tiles, int column_tiles>
-void begin_sums(const float* c, std::int64_t pitch, bool add) {
+// Tiles 0 and 1 hold sums that are at c, and tiles 2 and 3, if there are two of these, sums that are at `others`: those of the next rows, say.
+// They begin with what is there if they are added to it, and with zeros otherwise.
+template <int groups, int column_tiles>
+void begin_sums(const float* c, const float* others, std::int64_t pitch, bool add) {
   if (!add) {
     zero_tile<0>();
     zero_tile<1>();
@@ -67,20 +67,18 @@ void begin_sums(const float* c, std::int64_t pitch, bool add) {
     return;
   }
   const std::int64_t bytes = pitch * static_cast<std::int64_t>(sizeof(float));
-  const float* const below = c + kTileRows * pitch;
   read_tile<0>(c, bytes);
   if constexpr (column_tiles == 2) read_tile<1, kBeside>(c, bytes);
-  if constexpr (row_tiles == 2) read_tile<2>(below, bytes);
-  if constexpr (row_tiles == 2 && column_tiles == 2) read_tile<3, kBeside>(below, bytes);
+  if constexpr (groups == 2) read_tile<2>(others, bytes);
+  if constexpr (groups == 2 && column_tiles == 2) read_tile<3, kBeside>(others, bytes);
 }
-template <int row_tiles, int column_tiles>
-void write_sums(float* c, std::int64_t pitch) {
+template <int groups, int column_tiles>
+void write_sums(float* c, float* others, std::int64_t pitch) {
   const std::int64_t bytes = pitch * static_cast<std::int64_t>(sizeof(float));
-  float* const below = c + kTileRows * pitch;
   write_tile<0>(c, bytes);
   if constexpr (column_tiles == 2) write_tile<1, kBeside>(c, bytes);
-  if constexpr (row_tiles == 2) write_tile<2>(below, bytes);
-  if constexpr (row_tiles == 2 && column_tiles == 2) write_tile<3, kBeside>(below, bytes);
+  if constexpr (groups == 2) write_tile<2>(others, bytes);
+  if constexpr (groups == 2 && column_tiles == 2) write_tile<3, kBeside>(others, bytes);
 }
 
 }  // namespace moesh::backend::cpu
