@@ -55,8 +55,8 @@ void add_tile_product() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(a), "i"(b));
 }
 
-// Tiles 0 and 1 hold sums that are at c, and tiles 2 and 3, if there are two of these, sums that are at `others`: those of the next rows, say.
-// They begin with what is there if they are added to it, and with zeros otherwise.
+// Tiles 0 and 1 hold sums that are at c; tiles 2 and 3, if there are two groups, sums that are at `others`, those of the next rows for
+// example. They begin with what is there if they are added to it, and with zeros otherwise.
 template <int groups, int column_tiles>
 void begin_sums(const float* c, const float* others, std::int64_t pitch, bool add) {
   if (!add) {
