@@ -2,46 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
-#include <utility>
 
 #include "backend/cpu/isa.h"
+#include "backend/cpu/offsets.h"
 #include "backend/element.h"
-#include "backend/scratch_list.h"
 #include "backend/workers.h"
 
 namespace moesh::backend::cpu {
-
-struct Offsets : std::span<const std::int64_t> {
-  using span::span;
-  std::optional<std::int64_t> pitch = {};  // the distance from one to the next, if it is known to be the same throughout
-};
-
-class OffsetList {
- public:
-  OffsetList(ScratchList<std::int64_t> list) : list_(std::move(list)), offsets_(list_) {}  // NOLINT: a list that was made is handed over
-  OffsetList(ScratchList<std::int64_t> list, std::int64_t pitch) : OffsetList(std::move(list)) { offsets_.pitch = pitch; }
-  explicit OffsetList(Offsets kept) : offsets_(kept) {}  // of a list that somebody keeps
-  OffsetList(OffsetList&&) = default;
-  OffsetList& operator=(OffsetList&&) = default;
-
-  operator Offsets() const { return offsets_; }  // NOLINT: kernels take either
-  std::size_t size() const { return offsets_.size(); }
-  std::int64_t operator[](std::size_t i) const { return offsets_[i]; }
-  std::int64_t back() const { return offsets_.back(); }
-
- private:
-  ScratchList<std::int64_t> list_;
-  Offsets offsets_;
-};
-
-// first, first + step, first + 2 step, ...
-inline void lay_steps(std::int64_t first, std::int64_t step, std::int64_t count, std::int64_t* to) {
-  for (std::int64_t i = 0, offset = first; i < count; ++i, offset += step) to[i] = offset;  // sums vectorise, 64-bit products do not
-}
-// 0, step, 2 step, ...
-OffsetList steps(std::int64_t count, std::int64_t step);
 
 // Matrix `i` of a batch has its element (row, column) at data[batch[i] + rows[row] + columns[column]].
 template <typename T>

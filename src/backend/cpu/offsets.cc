@@ -1,59 +1,70 @@
+#include "backend/cpu/offsets.h"
+
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
 #include <memory>
+#include <mutex>
 #include <vector>
-
-#include "backend/cpu/gemm.h"
 
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kMostKept = 16384;  // offsets of a list that is kept
+constexpr std::int64_t kFewestKept = 512, kMostKept = 16384;  // offsets of a list that is kept
 constexpr std::size_t kMostLists = 64;
 
-// Lists that a thread keeps for later calls. Most products ask for the same ones again, and if they were written anew, each core would
-// have to fetch them from the caches of the one that wrote them: longer than a small product takes.
+// Lists that are kept for later calls of any thread. Most products ask for the same ones again, and if they were written anew, each core
+// would have to fetch them from the caches of the one that wrote them: longer than a small product takes.
 class KeptSteps {
  public:
   // Null if the list is not kept.
   const std::int64_t* find(std::int64_t count, std::int64_t step) {
     if (count > kMostKept) return nullptr;
-    auto list = std::find_if(lists_.begin(), lists_.end(), [&](const List& one) { return one.step == step; });
-    if (list == lists_.end()) {
-      if (lists_.size() == kMostLists) return nullptr;
-      list = lists_.insert(list, List{step});
+    if (const List* const list = list_of(step); list != nullptr && list->count >= count) return list->first.get();
+    const std::lock_guard lock(mutex_);
+    for (std::atomic<const List*>& place : lists_) {
+      const List* const list = place.load(std::memory_order_relaxed);
+      if (list != nullptr && list->step != step) continue;
+      if (list != nullptr && list->count >= count) return list->first.get();
+      place.store(make(count, step), std::memory_order_release);
+      return place.load(std::memory_order_relaxed)->first.get();
     }
-    if (list->count < count) lengthen(*list, count);
-    return list->blocks.back().get();
+    return nullptr;
   }
 
  private:
   struct List {
-    std::int64_t step;
-    std::int64_t count = -1;
-    std::vector<std::unique_ptr<std::int64_t[]>> blocks = {};  // the last is in use; products may still read the others
+    std::int64_t step, count;
+    std::unique_ptr<std::int64_t[]> first;
   };
 
-  static void lengthen(List& list, std::int64_t count) {
-    list.count = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 64))));
-    list.blocks.push_back(std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(list.count)));
-    lay_steps(0, list.step, list.count, list.blocks.back().get());
+  const List* list_of(std::int64_t step) const {
+    for (const std::atomic<const List*>& place : lists_) {
+      const List* const list = place.load(std::memory_order_acquire);
+      if (list == nullptr || list->step == step) return list;
+    }
+    return nullptr;
   }
 
-  std::vector<List> lists_;
-};
+  const List* make(std::int64_t count, std::int64_t step) {
+    const auto room = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(count, kFewestKept))));
+    made_.push_back(
+        std::make_unique<List>(List{step, room, std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(room))}));
+    lay_steps(0, step, room, made_.back()->first.get());
+    return made_.back().get();
+  }
 
-Offsets offsets_in(const std::int64_t* first, std::int64_t count, std::int64_t step) {
-  Offsets offsets(first, static_cast<std::size_t>(count));
-  offsets.pitch = step;
-  return offsets;
-}
+  std::array<std::atomic<const List*>, kMostLists> lists_ = {};  // filled from the front
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<const List>> made_;  // also those that a longer one has replaced, as products may still read them
+};
 
 }  // namespace
 
 OffsetList steps(std::int64_t count, std::int64_t step) {
-  static thread_local KeptSteps kept;
-  if (const std::int64_t* const first = kept.find(count, step)) return OffsetList(offsets_in(first, count, step));
+  static KeptSteps kept;
+  if (const std::int64_t* const first = kept.find(count, step)) return OffsetList({first, static_cast<std::size_t>(count)}, step);
   ScratchList<std::int64_t> list(static_cast<std::size_t>(count));
   lay_steps(0, step, count, list.data());
   return OffsetList(std::move(list), step);
