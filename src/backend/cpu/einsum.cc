@@ -46,8 +46,8 @@ std::string letters_of(const Term& from, const Term& in, const Term& but_not) {
   return letters;
 }
 
-// The distance in a term from each of the elements that these letters index to the next, if it is the same throughout.
-std::optional<std::int64_t> step_of(const std::string& letters, const Term& term) {
+// The offsets in a term of the elements that these letters index, if they go in equal steps.
+std::optional<OffsetList> even_offsets_of(const std::string& letters, const Term& term) {
   std::int64_t count = 1, step = 1;
   for (auto letter = letters.rbegin(); letter != letters.rend(); ++letter) {
     if (term.size(*letter) == 1) continue;
@@ -55,16 +55,12 @@ std::optional<std::int64_t> step_of(const std::string& letters, const Term& term
     else if (term.stride(*letter) != count * step) return std::nullopt;
     count *= term.size(*letter);
   }
-  return step;
+  return steps(count, step);
 }
 
 // The offsets in a term of the elements that these letters index; the last letter varies fastest.
 OffsetList offsets_of(const std::string& letters, const Term& term) {
-  if (const std::optional<std::int64_t> step = step_of(letters, term)) {
-    std::int64_t count = 1;
-    for (const char letter : letters) count *= term.size(letter);
-    return steps(count, *step);
-  }
+  if (std::optional<OffsetList> even = even_offsets_of(letters, term)) return std::move(*even);
   ScratchList<std::int64_t> offsets{0};
   for (const char letter : letters) {
     const std::int64_t size = term.size(letter);

@@ -29,12 +29,12 @@ struct ProductOperands {
         options(of_options),
         columns(static_cast<std::int64_t>(c.columns.size())),
         batch(static_cast<std::int64_t>(c.batch.size())),
-        a_pitch(pitch_in(a.rows)),
-        b_pitch(pitch_in(b.rows)),
-        c_pitch(pitch_in(c.columns) == 1 ? pitch_in(c.rows) : std::nullopt),
+        a_pitch(pitch_of(a.rows)),
+        b_pitch(pitch_of(b.rows)),
+        c_pitch(is_contiguous(c.columns) ? pitch_of(c.rows) : std::nullopt),
         a_rows_contiguous(a_pitch == 1),
-        a_depth_contiguous(pitch_in(a.columns) == 1),
-        b_columns_contiguous(pitch_in(b.columns) == 1),
+        a_depth_contiguous(is_contiguous(a.columns)),
+        b_columns_contiguous(is_contiguous(b.columns)),
         b_depth_contiguous(b_pitch == 1) {}
 
   Range rows_of(std::int64_t i) const {
@@ -111,11 +111,6 @@ struct ProductOperands {
   std::optional<std::int64_t> b_pitch;  // from one line of the depth to the next
   std::optional<std::int64_t> c_pitch;  // from one row to the next, if each row is contiguous
   bool a_rows_contiguous, a_depth_contiguous, b_columns_contiguous, b_depth_contiguous;
-
- private:
-  static std::optional<std::int64_t> pitch_in(const Offsets& offsets) {
-    return offsets.pitch && offsets.size() > 1 ? offsets.pitch : pitch_of(offsets);
-  }
 };
 
 }  // namespace moesh::backend::cpu

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/caches.h"
 #include "backend/cpu/micro_kernel.h"
+#include "backend/cpu/offsets.h"
 #include "backend/cpu/pack.h"
 
 namespace moesh::backend::cpu {

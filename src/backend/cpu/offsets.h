@@ -34,6 +34,20 @@ class OffsetList {
   Offsets offsets_;
 };
 
+// The distance from one offset to the next, if it is the same throughout.
+inline std::optional<std::int64_t> pitch_of(const Offsets& offsets) {
+  if (offsets.size() < 2) return 1;
+  if (offsets.pitch) return offsets.pitch;
+  const std::int64_t pitch = offsets[1] - offsets[0];
+  std::int64_t others = 0;  // not 0 if a distance differs; without an early exit the loop vectorises
+  for (std::size_t i = 2; i < offsets.size(); ++i) others |= (offsets[i] - offsets[i - 1]) ^ pitch;
+  if (others != 0) return std::nullopt;
+  return pitch;
+}
+
+// Whether the offsets are contiguous.
+inline bool is_contiguous(const Offsets& offsets) { return pitch_of(offsets) == 1; }
+
 // first, first + step, first + 2 step, ...
 inline void lay_steps(std::int64_t first, std::int64_t step, std::int64_t count, std::int64_t* to) {
   for (std::int64_t i = 0, offset = first; i < count; ++i, offset += step) to[i] = offset;  // sums vectorise, 64-bit products do not

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "backend/cpu/micro_kernel.h"
+#include "backend/cpu/offsets.h"
 #include "backend/cpu/simd.h"
 #include "base/rounding.h"
 
@@ -17,19 +17,6 @@ struct Range {
   std::int64_t end;
   std::int64_t size() const { return end - begin; }
 };
-
-// The distance from one offset to the next, if it is the same throughout.
-inline std::optional<std::int64_t> pitch_of(std::span<const std::int64_t> offsets) {
-  if (offsets.size() < 2) return 1;
-  const std::int64_t pitch = offsets[1] - offsets[0];
-  std::int64_t others = 0;  // not 0 if a distance differs; without an early exit the loop vectorises
-  for (std::size_t i = 2; i < offsets.size(); ++i) others |= (offsets[i] - offsets[i - 1]) ^ pitch;
-  if (others != 0) return std::nullopt;
-  return pitch;
-}
-
-// Whether the offsets are contiguous.
-inline bool is_contiguous(std::span<const std::int64_t> offsets) { return pitch_of(offsets) == 1; }
 
 // An operand of one product, addressed by line and depth.
 template <typename T>

@@ -74,7 +74,7 @@ MOESH_TARGET void multiply(const TileBlock& block, TileSums& earlier) {
   const bfloat16* a_below = a + block.a_below;
   const bfloat16* b = block.b;
   TileSums sums = earlier;
-  const std::int64_t at_once = sums.rows == 0 ? 0 : divide_up(sums.rows, 2 * std::max<std::int64_t>(1, block.steps));
+  const std::int64_t at_once = divide_up(sums.rows, 2 * std::max<std::int64_t>(1, block.steps));
   float* const below = block.c + kTileRows * block.c_pitch;
   begin_sums<row_tiles, column_tiles>(block.c, below, block.c_pitch, block.add);
   for (std::int64_t step = 0; step < block.steps; ++step) {

@@ -30,6 +30,13 @@ void draw(bfloat16* to, std::int64_t count, std::mt19937& random) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = bfloat16(static_cast<float>(number(random)));
 }
 
+// Where tiles of rows and panels of columns hold an element.
+std::int64_t place_in_tiles(std::int64_t row, std::int64_t p, std::int64_t depth) {
+  constexpr std::int64_t kTile = kTileRows * kTileDepth;
+  return row / kTileRows * kTileRows * depth + p / kTileDepth * kTile + row % kTileRows * kTileDepth + p % kTileDepth;
+}
+std::int64_t place_in_panel(std::int64_t p, std::int64_t column) { return (p / 2 * kWidth + column) * 2 + p % 2; }
+
 struct Kinds {
   std::int64_t row_tiles, column_tiles, steps;
   TilePassing passing;
@@ -53,8 +60,7 @@ class TileBlocks : public testing::Test {
     for (std::int64_t i = 0; i < rows * kWidth; ++i) c.data()[i] = static_cast<float>(i % 7);
     const std::vector<float> before(c.data(), c.data() + rows * kWidth);
     const auto place_of_a = [&](std::int64_t row, std::int64_t p) {
-      if (!kinds.rows_are_packed) return row * pitch + p;
-      return row / kTileRows * kTileRows * depth + p / kTileDepth * kTileRows * kTileDepth + row % kTileRows * kTileDepth + p % kTileDepth;
+      return kinds.rows_are_packed ? place_in_tiles(row, p, depth) : row * pitch + p;
     };
     const TileBlock block{.steps = kinds.steps,
                           .a = a.data(),
@@ -73,8 +79,7 @@ class TileBlocks : public testing::Test {
       for (std::int64_t j = 0; j < kWidth; ++j) {
         float sum = kinds.add || j >= kinds.column_tiles * kTileColumns ? before[static_cast<std::size_t>(i * kWidth + j)] : 0;
         for (std::int64_t p = 0; p < depth && j < kinds.column_tiles * kTileColumns; ++p) {
-          const std::int64_t of_b = (p / 2 * kWidth + j) * 2 + p % 2;
-          sum += static_cast<float>(a.data()[place_of_a(i, p)]) * static_cast<float>(b.data()[of_b]);
+          sum += static_cast<float>(a.data()[place_of_a(i, p)]) * static_cast<float>(b.data()[place_in_panel(p, j)]);
         }
         ASSERT_EQ(c.data()[i * kWidth + j], sum) << i << ", " << j << " of " << kinds.row_tiles << " x " << kinds.column_tiles;
       }
@@ -169,10 +174,8 @@ TEST_F(TileBlocks, MultiplySeveralPanels) {
             const bool is_there = row < (row_tiles == 1 ? rows : room);
             float sum = add || !is_there ? before[static_cast<std::size_t>(i)] : 0;
             for (std::int64_t p = 0; p < depth && is_there; ++p) {
-              const std::int64_t of_a = row / kTileRows * kTileRows * depth + p / kTileDepth * kTileRows * kTileDepth +
-                                        row % kTileRows * kTileDepth + p % kTileDepth;
-              const std::int64_t of_b = panel * to_next_panel + (p / 2 * kWidth + column) * 2 + p % 2;
-              sum += static_cast<float>(a.data()[of_a]) * static_cast<float>(b.data()[of_b]);
+              const bfloat16 of_a = a.data()[place_in_tiles(row, p, depth)];
+              sum += static_cast<float>(of_a) * static_cast<float>(b.data()[panel * to_next_panel + place_in_panel(p, column)]);
             }
             ASSERT_EQ(c.data()[i], sum) << row << ", " << column << " of panel " << panel << ", " << rows << " rows";
           }
