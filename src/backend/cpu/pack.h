@@ -41,18 +41,19 @@ struct PanelShape {
 // Panels that are packed at once: enough to read much of each line of the depth in one go, yet with few places that are written to.
 inline constexpr std::int64_t kMostPanels = 16;
 
-// transpose_*: transposes lines whose depth is contiguous, and prefetches the lines that come next. pack_contiguous_*: packs lines that are
-// adjacent in memory; further lines that exist, `ahead` of them in all, may be packed as well.
-#define MOESH_PACK(T, P, isa, count_of_lines)                                                                                     \
-  void transpose_##isa(const T* const(&lines)[count_of_lines], const T* const(&next)[count_of_lines], std::int64_t depth,         \
-                       const PanelShape& panel, P* out);                                                                          \
-  void pack_contiguous_##isa(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size, \
+// transpose_*: transposes lines whose depth is contiguous, eight with AVX2 and sixteen with AVX-512, and prefetches those that come next.
+// `lines`, `next`: where they begin in `data`. pack_contiguous_*: packs lines that are adjacent in memory; further lines that exist,
+// `ahead` of them in all, may be packed as well.
+#define MOESH_PACK(T, P, isa)                                                                                                           \
+  void transpose_##isa(const T* data, const std::int64_t* lines, const std::int64_t* next, std::int64_t depth, const PanelShape& panel, \
+                       P* out);                                                                                                         \
+  void pack_contiguous_##isa(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,       \
                              PanelShape panel, P* out)
-MOESH_PACK(float, float, avx2, 8);
-MOESH_PACK(bfloat16, float, avx2, 8);
-MOESH_PACK(float, float, avx512, 16);
-MOESH_PACK(bfloat16, float, avx512, 16);
-MOESH_PACK(bfloat16, bfloat16, avx512, 16);
+MOESH_PACK(float, float, avx2);
+MOESH_PACK(bfloat16, float, avx2);
+MOESH_PACK(float, float, avx512);
+MOESH_PACK(bfloat16, float, avx512);
+MOESH_PACK(bfloat16, bfloat16, avx512);
 #undef MOESH_PACK
 
 // A result of at least this size is written with non-temporal stores, because the caches would not hold it until it is read.
@@ -160,16 +161,17 @@ class Packer {
   void pack_transposed(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,
                        PanelShape shape, P* out) const {
     const auto by = [&]<std::int64_t kLines>(auto transpose) {
+      std::int64_t last[kLines];
       for (std::int64_t first = 0; first < count; first += shape.lines, out += shape.size()) {
         const std::int64_t end = std::min(first + shape.lines, count);
         for (std::int64_t group = first; group < end; group += kLines) {
-          const T* line[kLines];
-          const T* next[kLines];
-          for (std::int64_t i = 0; i < kLines; ++i) {
-            line[i] = data + lines[std::min(group + i, end - 1)];
-            next[i] = data + lines[std::min(group + i + shape.lines, ahead - 1)];
+          const std::int64_t* here = lines + group;
+          if (group + kLines > count) {
+            for (std::int64_t i = 0; i < kLines; ++i) last[i] = lines[std::min(group + i, count - 1)];
+            here = last;
           }
-          transpose(line, next, depth, shape, out + (group - first) * kTogether);
+          const std::int64_t after = group + shape.lines;
+          transpose(data, here, after + kLines <= ahead ? lines + after : here, depth, shape, out + (group - first) * kTogether);
         }
       }
     };
@@ -201,10 +203,10 @@ void transpose_lines(Isa isa, const W* from, std::int64_t from_pitch, std::int64
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<W, float>) {
     const auto by = [&]<std::int64_t kLines>(auto transpose) {
+      std::int64_t line[kLines];
+      for (std::int64_t i = 0; i < kLines; ++i) line[i] = i * from_pitch;
       for (; done + kLines <= lines; done += kLines) {
-        const W* line[kLines];
-        for (std::int64_t i = 0; i < kLines; ++i) line[i] = from + (done + i) * from_pitch;
-        transpose(line, line, depth, PanelShape{kLines, to_pitch, depth}, to + done);
+        transpose(from + done * from_pitch, line, line, depth, PanelShape{kLines, to_pitch, depth}, to + done);
       }
     };
     if (isa >= Isa::avx512)

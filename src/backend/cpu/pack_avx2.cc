@@ -37,12 +37,12 @@ MOESH_INLINE void turn_four(__m256i (&x)[4]) {
 
 // Transposes eight elements of the depth of eight lines into to[p][line]; `pitch` is in floats.
 template <typename Words, typename T>
-MOESH_INLINE void transpose(const T* const (&line)[8], std::int64_t from, float* to, std::int64_t pitch) {
+MOESH_INLINE void transpose(const T* data, const std::int64_t* line, float* to, std::int64_t pitch) {
   for (std::int64_t p = 0; p < 8; p += 4) {
     __m256i x[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      x[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(Words::half(line[i] + from + p)), Words::half(line[i + 4] + from + p), 1);
+      x[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(Words::half(data + line[i] + p)), Words::half(data + line[i + 4] + p), 1);
     }
     turn_four(x);
 #pragma GCC unroll 4
@@ -51,15 +51,15 @@ MOESH_INLINE void transpose(const T* const (&line)[8], std::int64_t from, float*
 }
 
 template <typename Words, typename T>
-[[gnu::target("avx2")]] void turn_eight(const T* const (&line)[8], const T* const (&next)[8], std::int64_t depth, std::int64_t width,
-                                        float* to) {
+[[gnu::target("avx2")]] void turn_eight(const T* data, const std::int64_t* lines, const std::int64_t* next, std::int64_t depth,
+                                        std::int64_t width, float* to) {
   const std::int64_t whole = depth / 8 * 8;
   for (std::int64_t p = 0; p < whole; p += 8) {
-    transpose<Words>(line, p, to + p * width, width);
-    for (const T* const one : next) _mm_prefetch(one + p, _MM_HINT_T1);
+    transpose<Words>(data + p, lines, to + p * width, width);
+    for (int i = 0; i < 8; ++i) _mm_prefetch(data + p + next[i], _MM_HINT_T1);
   }
   for (std::int64_t p = whole; p < depth; ++p) {
-    for (std::int64_t i = 0; i < 8; ++i) to[p * width + i] = load(line[i][p]);
+    for (int i = 0; i < 8; ++i) to[p * width + i] = load(data[lines[i] + p]);
   }
 }
 
@@ -87,13 +87,14 @@ template <typename Words, typename T>
 
 }  // namespace
 
-#define MOESH_PACK(T, WORDS)                                                                                                          \
-  void transpose_avx2(const T* const(&lines)[8], const T* const(&next)[8], std::int64_t depth, const PanelShape& panel, float* out) { \
-    turn_eight<WORDS>(lines, next, depth, panel.width, out);                                                                          \
-  }                                                                                                                                   \
-  void pack_contiguous_avx2(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,      \
-                            PanelShape panel, float* out) {                                                                           \
-    pack_contiguous<WORDS>(data, count, ahead, depth, size, panel, out);                                                              \
+#define MOESH_PACK(T, WORDS)                                                                                                           \
+  void transpose_avx2(const T* data, const std::int64_t* lines, const std::int64_t* next, std::int64_t depth, const PanelShape& panel, \
+                      float* out) {                                                                                                    \
+    turn_eight<WORDS>(data, lines, next, depth, panel.width, out);                                                                     \
+  }                                                                                                                                    \
+  void pack_contiguous_avx2(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,       \
+                            PanelShape panel, float* out) {                                                                            \
+    pack_contiguous<WORDS>(data, count, ahead, depth, size, panel, out);                                                               \
   }
 MOESH_PACK(float, Floats)
 MOESH_PACK(bfloat16, WidenedFloats)

@@ -45,12 +45,12 @@ struct Pairs {
 // Transposes sixteen words of sixteen lines: four of them go to each place of `to`, `pitch` bytes apart. Each line is read once, as a
 // whole, because the L1 cache holds few of the lines if they are a power of two apart.
 template <typename Words, typename T>
-MOESH_INLINE void transpose(const T* const (&line)[16], std::int64_t p, std::byte* const (&to)[4], std::int64_t pitch) {
+MOESH_INLINE void transpose(const T* data, const std::int64_t* line, std::byte* const (&to)[4], std::int64_t pitch) {
   __m512i words[4][4];  // quarter q of [i][j] holds word 4 q + j of lines 4 i to 4 i + 3
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    const __m512i x0 = Words::along(line[4 * i] + p), x1 = Words::along(line[4 * i + 1] + p);
-    const __m512i x2 = Words::along(line[4 * i + 2] + p), x3 = Words::along(line[4 * i + 3] + p);
+    const __m512i x0 = Words::along(data + line[4 * i]), x1 = Words::along(data + line[4 * i + 1]);
+    const __m512i x2 = Words::along(data + line[4 * i + 2]), x3 = Words::along(data + line[4 * i + 3]);
     const __m512i a = _mm512_unpacklo_epi32(x0, x1), b = _mm512_unpackhi_epi32(x0, x1);
     const __m512i c = _mm512_unpacklo_epi32(x2, x3), d = _mm512_unpackhi_epi32(x2, x3);
     words[i][0] = _mm512_unpacklo_epi64(a, c);
@@ -70,30 +70,38 @@ MOESH_INLINE void transpose(const T* const (&line)[16], std::int64_t p, std::byt
 }
 
 template <typename Words, typename T>
-MOESH_INLINE void transpose(const T* const (&line)[16], std::int64_t p, std::byte* to, std::int64_t pitch) {
-  transpose<Words>(line, p, {to, to + 4 * pitch, to + 8 * pitch, to + 12 * pitch}, pitch);
+MOESH_INLINE void transpose(const T* data, const std::int64_t* line, std::byte* to, std::int64_t pitch) {
+  transpose<Words>(data, line, {to, to + 4 * pitch, to + 8 * pitch, to + 12 * pitch}, pitch);
 }
 
+constexpr std::int64_t kShortDepth = 256;  // bytes: sixteen lines that come next then fit the L1 cache beside these
+
 template <typename Words, typename T, typename P>
-MOESH_TARGET void transpose_sixteen(const T* const (&line)[16], const T* const (&next)[16], std::int64_t depth, std::int64_t width,
-                                    P* out) {
+MOESH_TARGET void transpose_sixteen(const T* data, const std::int64_t* lines, const std::int64_t* next, std::int64_t depth,
+                                    std::int64_t width, P* out) {
   constexpr std::int64_t kBlock = kWords * Words::kElements;
   const std::int64_t pitch = width * 4;
+  const bool is_short = depth * static_cast<std::int64_t>(sizeof(T)) <= kShortDepth;
   auto* const to = reinterpret_cast<std::byte*>(out);
   std::int64_t p = 0;
   for (; p + kBlock <= depth; p += kBlock) {
-    transpose<Words>(line, p, to + p / Words::kElements * pitch, pitch);
-    for (const T* const one : next) _mm_prefetch(one + p, _MM_HINT_T1);
+    const T* const here = data + p;
+    transpose<Words>(here, lines, to + p / Words::kElements * pitch, pitch);
+    if (is_short) {
+      for (int i = 0; i < 16; ++i) _mm_prefetch(here + next[i], _MM_HINT_T0);
+    } else {
+      for (int i = 0; i < 16; ++i) _mm_prefetch(here + next[i], _MM_HINT_T1);
+    }
   }
   if (p == depth) return;
-  T ends[16][kBlock] = {};
-  const T* end[16];
-  for (int i = 0; i < 16; ++i) {
-    end[i] = ends[i];
-    std::memcpy(ends[i], line[i] + p, static_cast<std::size_t>(depth - p) * sizeof(T));
+  T ends[16 * kBlock] = {};
+  std::int64_t end[16];
+  for (std::int64_t i = 0; i < 16; ++i) {
+    end[i] = i * kBlock;
+    std::memcpy(ends + end[i], data + lines[i] + p, static_cast<std::size_t>(depth - p) * sizeof(T));
   }
   std::byte transposed[16 * 64];
-  transpose<Words>(end, 0, transposed, 64);
+  transpose<Words>(ends, end, transposed, 64);
   const std::int64_t words = divide_up(depth - p, Words::kElements);
   for (std::int64_t i = 0; i < words; ++i) std::memcpy(to + (p / Words::kElements + i) * pitch, transposed + i * 64, 64);
 }
@@ -172,13 +180,14 @@ MOESH_TARGET void pack_contiguous(const T* data, std::int64_t count, std::int64_
 
 }  // namespace
 
-#define MOESH_PACK(T, P, WORDS)                                                                                                       \
-  void transpose_avx512(const T* const(&lines)[16], const T* const(&next)[16], std::int64_t depth, const PanelShape& panel, P* out) { \
-    transpose_sixteen<WORDS>(lines, next, depth, panel.width, out);                                                                   \
-  }                                                                                                                                   \
-  void pack_contiguous_avx512(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,    \
-                              PanelShape panel, P* out) {                                                                             \
-    pack_contiguous<WORDS>(data, count, ahead, depth, size, panel, out);                                                              \
+#define MOESH_PACK(T, P, WORDS)                                                                                                          \
+  void transpose_avx512(const T* data, const std::int64_t* lines, const std::int64_t* next, std::int64_t depth, const PanelShape& panel, \
+                        P* out) {                                                                                                        \
+    transpose_sixteen<WORDS>(data, lines, next, depth, panel.width, out);                                                                \
+  }                                                                                                                                      \
+  void pack_contiguous_avx512(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,       \
+                              PanelShape panel, P* out) {                                                                                \
+    pack_contiguous<WORDS>(data, count, ahead, depth, size, panel, out);                                                                 \
   }
 MOESH_PACK(float, float, Floats)
 MOESH_PACK(bfloat16, float, WidenedFloats)
@@ -207,18 +216,17 @@ namespace {
 MOESH_TARGET void transpose_two_tiles(const bfloat16* data, __mmask32 which, const std::int64_t* depth, std::int64_t size, std::byte* to,
                                       std::byte* beside) {
   constexpr auto kRow = kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16));
-  alignas(64) float low[16][16], high[16][16];
-  const float *low_rows[16], *high_rows[16];
+  alignas(64) float low[16 * 16], high[16 * 16];
+  std::int64_t rows[16];
   for (std::int64_t word = 0; word < 16; ++word) {
     const __m512i a = 2 * word < size ? _mm512_maskz_loadu_epi16(which, data + depth[2 * word]) : _mm512_setzero_si512();
     const __m512i b = 2 * word + 1 < size ? _mm512_maskz_loadu_epi16(which, data + depth[2 * word + 1]) : _mm512_setzero_si512();
-    _mm512_store_si512(low[word], _mm512_unpacklo_epi16(a, b));
-    _mm512_store_si512(high[word], _mm512_unpackhi_epi16(a, b));
-    low_rows[word] = low[word];
-    high_rows[word] = high[word];
+    rows[word] = 16 * word;
+    _mm512_store_si512(low + rows[word], _mm512_unpacklo_epi16(a, b));
+    _mm512_store_si512(high + rows[word], _mm512_unpackhi_epi16(a, b));
   }
-  transpose<Floats>(low_rows, 0, {to, to + 8 * kRow, beside, beside + 8 * kRow}, kRow);
-  transpose<Floats>(high_rows, 0, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
+  transpose<Floats>(low, rows, {to, to + 8 * kRow, beside, beside + 8 * kRow}, kRow);
+  transpose<Floats>(high, rows, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
 }
 
 constexpr std::int64_t kTransposedAhead =
