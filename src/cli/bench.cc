@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/bench_decode.h"
 #include "cli/bench_kernels.h"
+#include "cli/bench_plot.h"
 #include "cli/command.h"
 #include "cli/rates_words.h"
 #include "cli/times_words.h"
@@ -27,6 +28,7 @@ constexpr Option kBenchOptions[] = {
     {"--all", "", "every instruction of the step, not kinds of them"},
     {"--only", "TEXT", "of `bench kernels`: those that have this text in their name"},
     {"--json", "", "the same as JSON"},
+    kPlot,
     kThreads,
 };
 
@@ -37,7 +39,7 @@ constexpr std::string_view kBenchExamples[] = {
     "custom_mesh_and_rule=ep-tp use_ring_of_experts=true per_device_batch_size=1 max_target_length=32 steps=5",
     "bench decode model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 base_emb_dim=512 base_mlp_dim=1024 "
     "per_device_batch_size=1 max_target_length=64 steps=32",
-    "bench kernels --only silu",
+    "bench kernels --only projection --plot kernels.svg",
     "bench model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 vocab_size=256 "
     "dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 max_target_length=64 steps=3 --all",
 };
@@ -108,10 +110,14 @@ int run_bench(const Arguments& arguments) {
   const Measured measured = measure_step(session, threads_of(arguments), arguments.has("--all"));
   if (arguments.has("--json")) {
     fmt::print("{}\n", json_of(measured));
-    return 0;
+  } else {
+    const int width = terminal_width();
+    fmt::print("{}\n{}", wrapped(session::headline(session) + "\n", width, 2), words_of(measured, width));
   }
-  const int width = terminal_width();
-  fmt::print("{}\n{}", wrapped(session::headline(session) + "\n", width, 2), words_of(measured, width));
+  draw(arguments, [&] {
+    return bars_of(measured.times, measured.seconds,
+                   fmt::format("A training step: {:.1f} ms. {}", measured.seconds * 1e3, session::headline(session)));
+  });
   return 0;
 }
 
@@ -119,7 +125,7 @@ int run_bench(const Arguments& arguments) {
 
 const Command kBench{
     "bench",
-    "kernels | [decode|prefill] [FILE.yml] [key=value ...] [--all] [--json] [--threads N]",
+    "kernels | [decode|prefill] [FILE.yml] [key=value ...] [--all] [--json] [--plot FILE] [--threads N]",
     "where the time of a training step goes on this machine, or how fast its kernels are",
     "Trains some steps, `steps` of them after a first one, and shows the one that took the middle of the times: what its\n"
     "instructions took by kind, at what rates, and what the plan says that they take on the hardware it is made for. Below stand\n"
@@ -128,7 +134,9 @@ const Command kBench{
     "`bench decode` does the same with tokens that follow each other, one of each of per_device_batch_size rows a step, on initial\n"
     "weights; `bench prefill` with prompts of max_prefill_predict_length tokens.\n"
     "`bench kernels` times kernels one by one, in both types, and says what part that is of what they could reach at most: the time that\n"
-    "their operations take at the rate of the large product, or their bytes at that of the copy.",
+    "their operations take at the rate of the large product, or their bytes at that of the copy. If OpenBLAS or oneDNN is installed, "
+    "float32\n"
+    "products take turns with it.",
     kBenchOptions,
     kBenchExamples,
     run_bench};

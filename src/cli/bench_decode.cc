@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cli/bench_plot.h"
 #include "cli/rates_words.h"
 #include "cli/times_words.h"
 #include "cli/typical_step.h"
@@ -131,11 +132,16 @@ int bench_decode(const Arguments& arguments, DecodeStage stage) {
   const MeasuredDecode measured = measure_decoding(session, stage, threads_of(arguments), arguments.has("--all"));
   if (arguments.has("--json")) {
     fmt::print("{}\n", json_of(measured, stage));
-    return 0;
+  } else {
+    const int width = terminal_width();
+    fmt::print("{}\n{}\n{}", wrapped(session::headline(session) + "\n", width, 2), times_words(measured.times, measured.seconds, width),
+               wrapped(summary_of(measured, stage), width, 2));
   }
-  const int width = terminal_width();
-  fmt::print("{}\n{}\n{}", wrapped(session::headline(session) + "\n", width, 2), times_words(measured.times, measured.seconds, width),
-             wrapped(summary_of(measured, stage), width, 2));
+  draw(arguments, [&] {
+    return bars_of(measured.times, measured.seconds,
+                   fmt::format("A {}: {:.2f} ms. {}", stage == DecodeStage::token ? "token" : "prompt", measured.seconds * 1e3,
+                               session::headline(session)));
+  });
   return 0;
 }
 

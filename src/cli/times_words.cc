@@ -37,4 +37,13 @@ void add(JsonWriter& json, std::span<const measure::KindTime> times) {
   json.line().end_array();
 }
 
+page::Bars bars_of(std::span<const measure::KindTime> times, double seconds, const std::string& title) {
+  page::Bars made{title, "ms a step", "ms planned, on the hardware that the plan is made for", {}};
+  for (const measure::KindTime& time : times) {
+    made.bars.push_back(
+        {time.kind, time.seconds, time.planned, fmt::format("{:.2f} ms, {:.1f}%", time.seconds * 1e3, 100 * time.seconds / seconds)});
+  }
+  return made;
+}
+
 }  // namespace moesh::cli

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
+#include <cmath>
 #include <functional>
+#include <span>
+#include <thread>
 #include <utility>
 
 #include <fmt/core.h>
@@ -11,6 +15,7 @@
 #include "backend/cpu/draws.h"
 #include "backend/element.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "graph/builder.h"
 #include "graph/work.h"
@@ -167,18 +172,82 @@ graph::Work work_of(const Case& of, const std::vector<Array>& operands, const st
   return graph::work_of({builder.graph(), builder.graph().nodes.back()}, mesh::Mesh({}));
 }
 
-double median_seconds(const std::function<void()>& run) {
+// The matrix products that a kernel computes in float32; none if it computes something else.
+std::vector<Product> products_of(const Case& of, const std::vector<Array>& operands, const std::vector<Array>& results) {
+  if (operands.front().view.dtype != DType::float32) return {};
+  const auto size = [](const Array& array, std::size_t dim) { return array.view.shape[dim]; };
+  const Array &a = operands[0], &b = operands[1], &c = results[0];
+  if (const auto* einsum = std::get_if<graph::EinsumOf>(&of.attributes)) {
+    const std::string& text = einsum->equation;  // "ab,cd->ef"
+    const bool a_transposed = text[0] != text[7], b_transposed = text[4] != text[8];
+    return {
+        {size(c, 0), size(c, 1), size(a, a_transposed ? 0 : 1), a_transposed, b_transposed, a.as<float>(), b.as<float>(), c.as<float>()}};
+  }
+  std::vector<Product> products;
+  const bool is_outer = of.op == Op::grouped_outer;
+  if (of.op != Op::grouped_matmul && !is_outer) return products;
+  const std::int64_t rows = size(a, 0) / kExperts, width = size(a, 1), columns = size(c, is_outer ? 2 : 1);
+  for (std::int64_t expert = 0; expert < kExperts; ++expert) {
+    const float* const of_a = a.as<float>() + expert * rows * width;
+    if (is_outer) {
+      products.push_back(
+          {width, columns, rows, true, false, of_a, b.as<float>() + expert * rows * columns, c.as<float>() + expert * width * columns});
+    } else {
+      const bool b_transposed = std::get<graph::GroupedMatmulOf>(of.attributes).transpose;
+      products.push_back({rows, columns, width, false, b_transposed, of_a, b.as<float>() + expert * width * columns,
+                          c.as<float>() + expert * rows * columns});
+    }
+  }
+  return products;
+}
+
+// A comparison says something only if the library computes what the kernel did.
+void check_same(const Library& library, const std::vector<Product>& products, const Array& result, const TypedKernel& kernel) {
+  constexpr float kTolerance = 1e-4f;
+  const std::span<float> values(result.as<float>(), static_cast<std::size_t>(result.view.count()));
+  const std::vector<float> ours(values.begin(), values.end());
+  std::fill(values.begin(), values.end(), 0.0f);
+  std::for_each(products.begin(), products.end(), library.multiply);
+  float largest = 0;
+  bool differs = false;
+  for (const float value : ours) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < ours.size(); ++i) differs = differs || !(std::abs(values[i] - ours[i]) <= kTolerance * largest);
+  if (differs)
+    fail(fmt::format("{} does not compute what moesh does", library.name), kernel.name, "look for what is wrong with the library");
+}
+
+using Run = std::function<void()>;
+
+double seconds_of(const Run& run) {
+  const auto begin = Clock::now();
+  run();
+  return seconds_since(begin);
+}
+
+// The median of each. Several take turns, each after a pause in which the threads of the one before fall asleep, and a run that fills the
+// caches.
+std::vector<double> median_seconds(const std::vector<Run>& runs) {
   constexpr double kLongEnough = 0.3;
   constexpr std::size_t kFewest = 3, kMost = 200;
-  std::vector<double> seconds;
-  run();
-  for (double all = 0; seconds.size() < kFewest || (all < kLongEnough && seconds.size() < kMost); all += seconds.back()) {
-    const auto begin = Clock::now();
-    run();
-    seconds.push_back(seconds_since(begin));
+  constexpr auto kPause = std::chrono::milliseconds(2);
+  std::vector<std::vector<double>> seconds(runs.size());
+  for (const Run& run : runs) run();
+  for (double all = 0; seconds[0].size() < kFewest || (all < kLongEnough && seconds[0].size() < kMost); all += seconds[0].back()) {
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (runs.size() > 1) {
+        std::this_thread::sleep_for(kPause);
+        runs[i]();
+      }
+      seconds[i].push_back(seconds_of(runs[i]));
+    }
   }
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
-  return seconds[seconds.size() / 2];
+  std::vector<double> medians;
+  for (std::vector<double>& all : seconds) {
+    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    std::nth_element(all.begin(), middle, all.end());
+    medians.push_back(*middle);
+  }
+  return medians;
 }
 
 std::string name_of(const Case& of) { return fmt::format("{}: {}", graph::name_of(of.op), of.name); }
@@ -203,7 +272,7 @@ std::vector<TypedKernel> kernels_with(std::string_view text) {
   return kernels;
 }
 
-KernelTime time_of(const TypedKernel& kernel, backend::Workers& workers) {
+KernelTime time_of(const TypedKernel& kernel, backend::Workers& workers, const std::vector<Library>& libraries) {
   const std::vector<Case> cases = all_cases();
   const auto found = std::find_if(cases.begin(), cases.end(), [&](const Case& of) { return name_of(of) == kernel.name; });
   assert(found != cases.end());
@@ -217,7 +286,16 @@ KernelTime time_of(const TypedKernel& kernel, backend::Workers& workers) {
   for (const Array& result : results) result_views.push_back(result.view);
   const backend::Kernel run = backend::cpu_backend().find_kernel(of.op);
   const backend::KernelCall call{of.attributes, operand_views, result_views, workers};
-  return {kernel, sizes_of(of.operands), median_seconds([&] { run(call); }), work_of(of, operands, results)};
+  const std::vector<Product> products = products_of(of, operands, results);
+  std::vector<Run> runs{[&] { run(call); }};
+  for (const Library& library : libraries) {
+    if (products.empty()) break;
+    run(call);
+    check_same(library, products, results[0], kernel);
+    runs.emplace_back([&] { std::for_each(products.begin(), products.end(), library.multiply); });
+  }
+  const std::vector<double> seconds = median_seconds(runs);
+  return {kernel, sizes_of(of.operands), seconds[0], work_of(of, operands, results), {seconds.begin() + 1, seconds.end()}};
 }
 
 }  // namespace moesh::measure

@@ -7,6 +7,7 @@
 
 #include "backend/workers.h"
 #include "graph/facts.h"
+#include "measure/library.h"
 
 namespace moesh::measure {
 
@@ -23,8 +24,10 @@ struct KernelTime {
   std::string sizes;   // sizes of its operands: "4096x512, 8x512x1024"
   double seconds = 0;  // the median of several runs
   graph::Work work;
+  std::vector<double> by_libraries;  // what each of them took for the same; empty if they have no such kernel
 };
 
-KernelTime time_of(const TypedKernel& kernel, backend::Workers& workers);
+// The kernel takes turns with the libraries.
+KernelTime time_of(const TypedKernel& kernel, backend::Workers& workers, const std::vector<Library>& libraries = {});
 
 }  // namespace moesh::measure

@@ -1,9 +1,12 @@
 // `moesh bench`: where the time of a step, a token, a prompt or a kernel goes.
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "measure/library.h"
 #include "tests/cli/outcome.h"
 
 namespace moesh::cli {
@@ -122,6 +125,52 @@ TEST(BenchKernels, WritesAllOfThemAsJson) {
     EXPECT_GT(of["bytes"].get<double>(), 0) << of;
     EXPECT_GT(of["share"].get<double>(), 0) << of;
   }
+}
+
+TEST(BenchKernels, SaysWhichLibrariesProductsAreHeldTo) {
+  const Outcome made = outcome("bench kernels --only token --threads 1");
+  ASSERT_EQ(made.code, 0) << made.err;
+  const auto libraries = measure::installed_libraries(1);
+  const auto json = nlohmann::json::parse(outcome("bench kernels --json --only token --threads 1").out);
+  for (const auto& of : json["kernels"]) {
+    if (libraries.empty() || of["type"] != "float32") {
+      EXPECT_FALSE(of.contains("library_seconds")) << of;
+    } else {
+      ASSERT_EQ(of["library_seconds"].size(), libraries.size()) << of;
+      EXPECT_GT(of["library_seconds"][libraries[0].name].get<double>(), 0) << of;
+    }
+  }
+  const std::string text = join(split(made.out, '\n'), " ");
+  if (libraries.empty())
+    EXPECT_THAT(text, HasSubstr("No library is beside products: OpenBLAS (libopenblas0) and oneDNN (libdnnl) are not installed."));
+  else
+    EXPECT_THAT(text, HasSubstr("\"Library\" is how many times as fast as "));
+}
+
+// The picture has a bar for each line of the table, as long as its time.
+TEST(BenchSlow, DrawsWhatItMeasured) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/times.svg";
+  for (const std::string& command :
+       {"bench" + std::string(kSmall), "bench decode" + std::string(kSmall), "bench prefill" + std::string(kSmall) + " max_target_length=8",
+        std::string("bench kernels --only norm --threads 1")}) {
+    const auto json = nlohmann::json::parse(outcome(command + " --json --plot " + path).out);
+    const auto& lines = json.contains("kernels") ? json["kernels"] : json["instructions"];
+    const std::string picture = test::read_text(path);
+    EXPECT_THAT(picture, AllOf(::testing::StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\""), ::testing::EndsWith("</svg>\n")));
+    std::size_t names = 0;
+    for (std::size_t at = 0; (at = picture.find("<text class=\"name\"", at)) != std::string::npos; ++at) ++names;
+    EXPECT_EQ(names, lines.size()) << command;
+    EXPECT_THAT(picture, HasSubstr(">" + (json.contains("kernels") ? lines[0]["kernel"] : lines[0]["kind"]).get<std::string>())) << command;
+    std::filesystem::remove(path);
+    EXPECT_THAT(outcome(command + " --plot " + path).out, HasSubstr("\nThe picture is in " + path + ": "));
+    EXPECT_TRUE(std::filesystem::exists(path)) << command;
+  }
+  const Outcome made = outcome("bench kernels --only silu --threads 1 --plot " + folder.path() + "/none/times.svg");
+  EXPECT_EQ(made.code, 1);
+  EXPECT_THAT(made.out, HasSubstr("This machine in GFLOP/s")) << "what was measured is not lost";
+  EXPECT_THAT(made.err,
+              AllOf(HasSubstr("/none/times.svg: the file cannot be written"), HasSubstr("fix: --plot FILE names one that can be written")));
 }
 
 TEST(BenchKernels, RefusesWhatItDoesNotTake) {
