@@ -104,7 +104,8 @@ int run_bench(const Arguments& arguments) {
   if (arguments.has("--only")) refuse("--only without `kernels`", "the command line", "moesh bench kernels --only TEXT");
   if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments, DecodeStage::token);
   if (arguments.words() == std::vector<std::string>{"prefill"}) return bench_decode(arguments, DecodeStage::prompt);
-  const std::vector<std::string>& request = request_alone(arguments, "`moesh bench --help` shows examples");
+  const bool names_step = arguments.words() == std::vector<std::string>{"step"};
+  const std::vector<std::string>& request = names_step ? arguments.request() : request_alone(arguments, "`moesh bench --help` shows examples");
   const session::Session session = session::open_to_run(request, config::Run::training);
   sharding::check_tolerance(session.layout, session.loaded.settings);
   const Measured measured = measure_step(session, threads_of(arguments), arguments.has("--all"));
@@ -125,7 +126,7 @@ int run_bench(const Arguments& arguments) {
 
 const Command kBench{
     "bench",
-    "kernels | [decode|prefill] [FILE.yml] [key=value ...] [--all] [--json] [--plot FILE] [--threads N]",
+    "kernels | [step|decode|prefill] [FILE.yml] [key=value ...] [--all] [--json] [--plot FILE] [--threads N]",
     "where the time of a training step goes on this machine, or how fast its kernels are",
     "Trains some steps, `steps` of them after a first one, and shows the one that took the middle of the times: what its\n"
     "instructions took by kind, at what rates, and what the plan says that they take on the hardware it is made for. Below stand\n"

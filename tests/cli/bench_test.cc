@@ -85,7 +85,7 @@ TEST(Bench, CountsTheWeightsThatATokenNeeds) {
 }
 
 TEST(Bench, ComputesWithAsManyThreadsAsAreAskedFor) {
-  EXPECT_EQ(outcome("bench --threads 1" + std::string(kSmall)).code, 0);
+  EXPECT_EQ(outcome("bench step --threads 1" + std::string(kSmall)).code, 0);
   for (const std::string threads : {"0", "-1", "4097", "two", "1.5"}) {
     const Outcome made = outcome("bench --threads=" + threads + kSmall);
     EXPECT_EQ(made.code, 2);
