@@ -281,7 +281,7 @@ Assignments read_hugging_face(const std::string& path) {
 // A model's name may be that of a preset, or the path of a YAML file or of a Hugging Face folder.
 Assignments preset_of(const std::string& name, const std::string& where, std::vector<std::string>& notices) {
   if (is_yaml_path(name)) return last_of_each(InheritingReader(Source::preset, notices).read(name));
-  if (is_hugging_face(name)) return read_hugging_face(name);
+  if (is_hugging_face(name)) return last_of_each(read_hugging_face(name));
   return assignments_of(parse_builtin(model_file(name, where)), Source::preset);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 #include <fmt/core.h>
 
@@ -15,6 +16,8 @@ namespace {
 
 // Prompts are prefilled by programs of a few lengths: a prompt takes the next longer program, or several runs of the longest.
 constexpr std::int64_t kLengths[] = {8, 32, 128, 512};
+
+constexpr std::int32_t kOfPadding = std::numeric_limits<std::int32_t>::max();  // its segment, above all that texts have
 
 // Elements as float32: in place if they are of that type, else converted into `room`.
 std::span<const float> floats(const run::Array& array, std::int64_t first, std::int64_t count, std::vector<float>& room) {
@@ -80,7 +83,8 @@ void Generator::take_rows() {
 }
 
 // The next tokens of each row, at most `length` and without the last `left` of the row, then padding. The padding's cache entry is
-// overwritten by the row's next token before any token attends to it.
+// overwritten by the row's next token before any token attends to it. Padding attends to no slot but its own: with the segment of slots
+// that were never written, it would attend to all of those.
 NewTokens Generator::next_tokens(std::int64_t length, std::int64_t left) {
   NewTokens tokens;
   for (Row& row : rows_) {
@@ -89,7 +93,7 @@ NewTokens Generator::next_tokens(std::int64_t length, std::int64_t left) {
       const bool is_there = i < count;
       tokens.ids.push_back(is_there ? row.ids[static_cast<std::size_t>(row.kept + i)] : 0);
       tokens.positions.push_back(static_cast<std::int32_t>(row.kept + std::min(i, count)));
-      tokens.segments.push_back(is_there ? row.segment : 0);
+      tokens.segments.push_back(is_there ? row.segment : kOfPadding);
     }
     row.kept += count;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,14 +39,16 @@ bool keeps_places(Op op) {
 // Groups of values, of a graph and the bodies in it, that must have the same order of dims, with the dim that repeats ask to be first.
 class Groups {
  public:
-  explicit Groups(const Graph& graph) {
+  Groups(const Graph& graph, const Graph* beside) {
     const std::size_t first = visit(graph);
+    const std::set<std::string> kept = beside == nullptr ? std::set<std::string>() : kept_in(*beside);
     const auto results = graph::named_results(graph);
     for (const Node& node : graph.nodes) {
       if (!graph::is_root(node)) continue;
       const auto next = results.find(node.path);
       if (next != results.end()) unite(first + at(graph.results[next->second]), first + at(node.results[0]));
       else if (node.op != Op::parameter) fix(first + at(node.results[0]));  // the caller feeds it in each run
+      if (kept.contains(node.path)) fix(first + at(node.results[0]));
     }
     for (std::size_t value = 0; value < parents_.size(); ++value) parents_[value] = root(value);
   }
@@ -62,6 +65,15 @@ class Groups {
     bool is_asked = false;
     bool is_fixed = false;
   };
+
+  static std::set<std::string> kept_in(const Graph& graph) {
+    std::set<std::string> kept;
+    for (const Node& node : graph.nodes) {
+      const auto* parameter = std::get_if<graph::ParameterOf>(&node.attributes);
+      if (parameter != nullptr && parameter->first == 0) kept.insert(node.path);
+    }
+    return kept;
+  }
 
   std::size_t root(std::size_t value) {
     while (parents_[value] != value) value = parents_[value] = parents_[parents_[value]];
@@ -146,7 +158,7 @@ int moved(int dim, int first) { return dim == first ? 0 : dim < first ? dim + 1 
 
 class Rewrite {
  public:
-  explicit Rewrite(const Graph& graph) : groups_(graph), made_(rewritten(graph)) {}
+  Rewrite(const Graph& graph, const Graph* beside) : groups_(graph, beside), made_(rewritten(graph)) {}
 
   Graph run() {
     std::vector<bool> is_kept(made_.results.size());  // whether it is the next value of a root
@@ -222,6 +234,6 @@ class Rewrite {
 
 }  // namespace
 
-Graph stack_first(const Graph& graph) { return Rewrite(graph).run(); }
+Graph stack_first(const Graph& graph, const Graph* beside) { return Rewrite(graph, beside).run(); }
 
 }  // namespace moesh::partition

@@ -9,6 +9,7 @@ namespace moesh::partition {
 // stacked dim first, so that an iteration's slice is dense and kernels read and write it in place. A value keeps its order if anything
 // but repeats, elementwise ops and sums of squares uses it. Parameters and inputs record the dim that was moved (`first`); results that
 // are not the next value of a root are transposed back.
-graph::Graph stack_first(const graph::Graph& graph);
+// `beside`: a graph that has been rewritten, with which this one shares its parameters: those that keep their order there keep it here.
+graph::Graph stack_first(const graph::Graph& graph, const graph::Graph* beside = nullptr);
 
 }  // namespace moesh::partition

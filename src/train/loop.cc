@@ -145,9 +145,9 @@ MemoryPlan of_machine(MemoryPlan plan, const Company& company) {
 }
 
 // The evaluation's program, in a run that asks for evaluations.
-std::optional<StepProgram> evaluation_of(const TrainRequest& request) {
+std::optional<StepProgram> evaluation_of(const TrainRequest& request, const StepProgram& step) {
   if (!request.evaluated) return std::nullopt;
-  StepProgram program = evaluation_program(*request.evaluated);
+  StepProgram program = evaluation_program(*request.evaluated, step);
   shared_out(program, request.company);
   return program;
 }
@@ -431,9 +431,10 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   if (settings.boolean("log_config") && request.printed == Printed::all) print_config(settings);
   say_what_is_not_done(settings);
   say_what_is_diluted(settings);
+  say_that_text_is_bytes(settings);
   show(request, header_words(request, size, batches.describe(), workers));
   StepProgram program = program_of(request);
-  std::optional<StepProgram> evaluated = evaluation_of(request);
+  std::optional<StepProgram> evaluated = evaluation_of(request, program);
   const Footprint footprint = checked_memory(program, evaluated, request, workers.threads());
   const double in_regions = planned_in_regions(program);
   const std::string folder = folder_of(settings, company);

@@ -1,11 +1,13 @@
 #include "train/notes.h"
 
+#include <filesystem>
 #include <set>
 
 #include <fmt/core.h>
 
 #include "base/log.h"
 #include "base/text.h"
+#include "config/hugging_face.h"
 #include "config/load.h"
 #include "train/remat.h"
 
@@ -31,6 +33,20 @@ void say_what_is_not_done(const config::Settings& settings) {
 void say_what_is_diluted(const config::Settings& settings) {
   const std::string losses = config::diluted_losses(settings);
   if (!losses.empty()) log_notice(losses);
+}
+
+void say_that_text_is_bytes(const config::Settings& settings) {
+  const std::string& type = settings.text("dataset_type");
+  if ((type != "text" && type != "jsonl") || !settings.text("tokenizer_path").empty() || settings.is_by_user("tokenizer_path")) return;
+  for (const char* key : {"model_name", "load_parameters_path"}) {
+    const std::string& model = settings.text(key);
+    if (!config::is_hugging_face(model)) continue;
+    const std::string folder = config::hugging_face_folder(model);
+    for (const char* file : {"/tokenizer.json", "/tokenizer.model"}) {
+      if (!std::filesystem::is_regular_file(folder + file)) continue;
+      return log_notice(fmt::format("text is read as bytes: tokenizer_path={} reads it by the tokenizer of the model's folder", folder));
+    }
+  }
 }
 
 void say_what_stays_on_device(const config::Settings& settings) {

@@ -14,6 +14,9 @@ void say_what_is_not_done(const config::Settings& settings);
 // Names losses beside the entropy that hardly train.
 void say_what_is_diluted(const config::Settings& settings);
 
+// Says that text is read as bytes although the folder that the model comes from has a tokenizer.
+void say_that_text_is_bytes(const config::Settings& settings);
+
 // For a plan: names the values that are to wait in the host's memory, but stay on the device.
 void say_what_stays_on_device(const config::Settings& settings);
 

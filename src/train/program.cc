@@ -32,7 +32,9 @@ using graph::Node;
 using Kind = graph::InputOf::Kind;
 
 // Partitions the program's graph for the layout's devices, rewrites it, and lowers it to a plan.
-void lay_out(StepProgram& program, const config::Settings& settings, const Where& where, const SeeGraph& see) {
+// `beside`: the graph of a program that was laid out before, with which this one shares its parameters.
+void lay_out(StepProgram& program, const config::Settings& settings, const Where& where, const SeeGraph& see,
+             const Graph* beside = nullptr) {
   namespace results = models::results;
   partition::Partitioned made =
       partition::partition_as_laid(std::move(program.graph), where.layout, where.target, {results::guesses, results::guesses_ahead});
@@ -40,7 +42,7 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   program.graph = std::move(made.graph);
   program.choices = std::move(made.choices);
   if (see) see(pass_names::partition, program.graph);
-  program.graph = partition::stack_first(graph::with_blocks_inlined(program.graph));
+  program.graph = partition::stack_first(graph::with_blocks_inlined(program.graph), beside);
   if (see) see(pass_names::stack, program.graph);
   program.graph = partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph)));
   program.graph = partition::with_updates_fused(partition::with_narrow_gradients(std::move(program.graph)));
@@ -137,10 +139,10 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
   return see ? with(better.reduction, see) : std::move(better);
 }
 
-StepProgram evaluation_program(const Subject& subject) {
+StepProgram evaluation_program(const Subject& subject, const StepProgram& step) {
   StepProgram program{subject.where.layout.mesh, {}, 1, static_cast<int>(subject.settings.integer("owners")), -1,
                       losses_alone(subject.model), {}, {}};
-  lay_out(program, subject.settings, subject.where, {});
+  lay_out(program, subject.settings, subject.where, {}, &step.graph);
   return program;
 }
 

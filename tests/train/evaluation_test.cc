@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "config/schema.h"
 #include "tests/cli/outcome.h"
+#include "tests/decode/decode_support.h"
 #include "tests/process.h"
 #include "tests/train/train_support.h"
 #include "tests/train/trainer_support.h"
@@ -25,7 +27,7 @@ class Evaluating {
   explicit Evaluating(const std::string& request)
       : training_(request),
         evaluated_(session::evaluated(training_.session)),
-        evaluation_(subject(), evaluation_program(subject()), training_.trainer, 2) {}
+        evaluation_(subject(), evaluation_program(subject(), step()), training_.trainer, 2) {}
 
   EvalMetrics run(std::int64_t step = 0) {
     return evaluation_.run(step, [](const std::exception_ptr&) { return false; }).value();
@@ -36,6 +38,10 @@ class Evaluating {
  private:
   Subject subject() const {
     return {evaluated_.graph, training_.settings(), evaluated_.batch, {evaluated_.layout, training_.session.target}};
+  }
+
+  StepProgram step() const {
+    return step_program(training_.session.graph, training_.settings(), {training_.session.layout, training_.session.target});
   }
 
   test::Training training_;
@@ -64,6 +70,26 @@ TEST(EvaluationSlow, FindsTheLossThatTrainingWouldReport) {
     EXPECT_NEAR(found.loss, trained.lm_loss, 1e-6 * trained.lm_loss) << more;
     EXPECT_NEAR(found.balance_loss, trained.balance_loss, 1e-6) << more;
     EXPECT_EQ(found.total_weights, trained.total_weights) << more;
+  }
+}
+
+// What updates parameters decides in which order they lie in memory, so each kind of update is tried.
+TEST(EvaluationSlow, ReadsParametersAsEveryOptimizerKeepsThem) {
+  const std::string eval = " eval_interval=1 eval_steps=1 ";
+  const std::string deepseek =
+      test::kSmallWidths + test::small_model("deepseek3").request +
+      "compile_topology=cpu-1 ici_fsdp_parallelism=1 max_target_length=8 per_device_batch_size=4 dataset_type=synthetic ";
+  for (const config::Choice& choice : config::choices(*config::find_key("opt_type"))) {
+    if (choice.refused) continue;
+    const std::string optimizer(choice.word);
+    for (const std::string& model : {test::kTinyMixtral, deepseek + "routed_bias=true routed_bias_update_rate=0.01 "}) {
+      for (const char* mesh : {"", "compile_topology=cpu-2 ici_fsdp_parallelism=2 owners=2 "}) {
+        Evaluating of(model + mesh + "opt_type=" + optimizer + eval);
+        const EvalMetrics found = of.run();
+        const StepMetrics trained = of.training().trainer.step(of.training().batch());
+        EXPECT_NEAR(found.loss, trained.lm_loss, 1e-6 * trained.lm_loss) << optimizer << " " << model << mesh;
+      }
+    }
   }
 }
 
