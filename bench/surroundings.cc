@@ -157,7 +157,8 @@ void measure_writing(const Options& options, const std::string& folder, Model& m
   const session::Session session = session::open(together(options.request, {"dataset_type=synthetic"}));
   const config::Settings& settings = session.loaded.settings;
   train::Batches batches(settings, session.batch, session.shape.vocab_size, model.threads());
-  train::MetricsFile metrics(folder + "/metrics.jsonl", settings);
+  train::MetricsFile metrics(folder + "/metrics.jsonl");
+  metrics.begin(settings);
   train::TensorBoard board(folder + "/tensorboard", 0, 1, settings);
   std::vector<double> with, without, writing;
   for (std::int64_t step = 0; step < 2 * options.steps * options.rounds + 1; ++step) {

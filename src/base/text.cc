@@ -159,7 +159,7 @@ std::string human_count(double count) {
 std::string human_seconds(double seconds) {
   if (seconds < 1) return fmt::format("{:.{}f} ms", seconds * 1e3, seconds < 0.01 ? 2 : 0);
   if (seconds < 60) return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 2 : 1);
-  const auto whole = static_cast<std::int64_t>(seconds);
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02} h", with_commas(whole / 3600), whole / 60 % 60, whole % 60);
 }

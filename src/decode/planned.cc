@@ -4,6 +4,8 @@
 #include <cassert>
 #include <map>
 
+#include <fmt/core.h>
+
 #include "base/error.h"
 #include "config/batch_words.h"
 #include "forecast/report.h"
@@ -77,7 +79,13 @@ PlannedStep plan_step(const session::Session& session) {
   return {std::move(program), std::move(plan), std::move(made)};
 }
 
-std::string fit_words(const session::Session& session) { return forecast::fit_words(plan_step(session).forecast); }
+std::string fit_words(const session::Session& session) {
+  try {
+    return forecast::fit_words(plan_step(session).forecast);
+  } catch (const Error& error) {
+    return fmt::format("No step is planned: {}.\n", error.parts().what);
+  }
+}
 
 forecast::MostRows most_rows(const session::Session& session, const forecast::Forecast& planned) {
   Peaks peaks(session, planned);

@@ -20,13 +20,15 @@ void write_total(const SentTotal& total, JsonWriter& json) {
       .value(total.exposed);
 }
 
-// The seconds of each kind of kernel, and of collectives, on the critical path of the step.
+// The seconds of each kind of kernel, of collectives and of waits for the host's memory, on the critical path of the step.
 void write_critical(const Forecast& f, JsonWriter& json) {
   json.begin_object();
   double sent = 0;
   for (const Sent& collective : f.collectives) sent += collective.critical;
   for (const KernelTime& kernel : f.kernel_times) json.key(kernel.kind).value(kernel.critical);
-  json.key("collectives").value(sent).end_object();
+  json.key("collectives").value(sent);
+  if (f.host.waits > 0) json.key("waits for the host").value(f.host.waits);
+  json.end_object();
 }
 
 void write_totals(const Forecast& f, JsonWriter& json) {

@@ -42,6 +42,7 @@ std::string critical_words(const Forecast& f) {
       parts.push_back(fmt::format("{} of {}", percent(kernel.critical / f.seconds), kernel.kind));
   }
   parts.push_back(fmt::format("{} of collectives", percent(sent / f.seconds)));
+  if (f.host.waits > 0) parts.push_back(fmt::format("{} of waits for the host", percent(f.host.waits / f.seconds)));
   return "On the critical path of the step: " + join(parts, ", ") + ".\n";
 }
 

@@ -79,10 +79,7 @@ class Timeline {
     }
     made_.seconds = finish(last);
     if (last != kernels_.last) expose(last, finish(kernels_.last), 1);
-    for (JobId job = last; job != kNobody; job = jobs_[at(job)].after) {
-      made_.critical[at(jobs_[at(job)].instruction)] +=
-          jobs_[at(job)].runs * (jobs_[at(job)].finish - jobs_[at(job)].start);
-    }
+    find_critical(last);
     for (Job& job : jobs_)
       made_.spans.push_back({job.instruction, job.start, job.finish, job.after, std::move(job.recurrences)});
     return std::move(made_);
@@ -92,6 +89,22 @@ class Timeline {
   struct Queue {
     JobId last = kNobody;
   };
+
+  // The jobs that the last one waited for, one after the other, fill the step. Those of a loop's last simulated iteration also stand for
+  // the iterations that are not simulated, which take a period each, though the path may spend more or less than that in this one.
+  void find_critical(JobId last) {
+    std::vector<double> weights(jobs_.size());
+    const auto seconds = [&](std::size_t job) { return weights[job] * (jobs_[job].finish - jobs_[job].start); };
+    for (JobId job = last; job != kNobody; job = jobs_[at(job)].after) weights[at(job)] = 1;
+    for (const Iteration& of : made_.iterations) {
+      double once = 0;
+      for (std::size_t job = of.first; job < of.end; ++job) once += seconds(job);
+      if (once == 0) continue;
+      const double others = static_cast<double>(std::max<std::int64_t>(0, of.count - kFollowed)) * of.period;
+      for (std::size_t job = of.first; job < of.end; ++job) weights[job] *= (once + others) / once;
+    }
+    for (std::size_t job = 0; job < jobs_.size(); ++job) made_.critical[at(jobs_[job].instruction)] += seconds(job);
+  }
 
   double finish(JobId job) const { return job == kNobody ? 0 : jobs_[at(job)].finish; }
 

@@ -202,7 +202,7 @@ void add(JsonWriter& json, const OnMachine& on) {
   json.begin_object().key("machine").value(on.machine).key("devices").value(on.devices).key("usable_bytes").value(outcome.usable_memory);
   json.key("counts").begin_object();
   json.key("layouts").value(counts.layouts).key("too_large").value(counts.too_large).key("uneven").value(counts.uneven);
-  json.key("left").value(counts.left).key("plans").value(counts.settings).key("planned").value(counts.planned);
+  json.key("left").value(counts.left).key("plans").value(counts.settings).key("planned").value(counts.planned - counts.same);
   json.key("refused").value(counts.refused).key("same").value(counts.same).key("untried").value(counts.untried);
   json.end_object();
   if (counts.refused > 0) json.key("first_refusal").value(outcome.first_refusal);

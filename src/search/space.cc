@@ -76,7 +76,9 @@ std::vector<Keys> passes_on(const std::vector<Pass>& passes, const Session& sess
   for (const Pass& pass : passes) {
     const double rows = pass.rows_per_device * static_cast<double>(mesh.devices());
     if (rows < 1 || rows != std::floor(rows)) continue;
-    if (advice::takes_rows(session.layout, mesh, static_cast<std::int64_t>(rows))) found.push_back(pass.keys);
+    // Rows that are loaded must lie evenly. Of the batches that a search chooses itself, those that are trained on must, too.
+    const double to_lie = pass.keys.empty() ? std::max(rows, static_cast<double>(mesh.devices())) : rows;
+    if (advice::takes_rows(session.layout, mesh, static_cast<std::int64_t>(to_lie))) found.push_back(pass.keys);
   }
   return found;
 }

@@ -87,13 +87,18 @@ bool is_written_by_another(const Descriptor& file) {
 LineFile::LineFile(std::string path, std::string_view signature) : path_(std::move(path)), file_(-1) {
   const auto parent = std::filesystem::path(path_).parent_path();
   if (!parent.empty()) make_folder(parent, kFix);
-  file_ = open_for_lines(path_);
   struct stat status {};
+  is_new_ = ::lstat(path_.c_str(), &status) != 0;
+  file_ = open_for_lines(path_);
   ::fstat(file_.number(), &status);
   is_regular_ = S_ISREG(status.st_mode);
   if (!is_regular_) return;
   if (is_printed_to(status)) refuse("the file is the one that the output goes to", path_, "name another file");
   take(signature);
+}
+
+LineFile::~LineFile() {
+  if (is_new_ && size_of(file_) == 0) ::unlink(path_.c_str());
 }
 
 // The lock is released when the process ends, however it ends. If the file system has no locks, other runs are not noticed.

@@ -14,6 +14,9 @@ class LineFile {
   // unfinished. Refuses a file that does not begin with `signature`, which is thus not one of ours, and one that another run has
   // open. Pipes, terminals and other devices are not checked.
   LineFile(std::string path, std::string_view signature);
+  ~LineFile();  // removes the file if it was made here and nothing was written
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
 
   void append(std::string_view line);  // writes the line and its newline, or nothing
   const std::string& path() const { return path_; }
@@ -25,6 +28,7 @@ class LineFile {
   std::string path_;
   Descriptor file_;
   bool is_regular_ = false;
+  bool is_new_ = false;
   bool had_lines_ = false;
 };
 

@@ -126,6 +126,10 @@ StepProgram program_of(const TrainRequest& request) {
     refuse(fmt::format("owners={}, and {} processes", program.owners, company.count()), settings.origin("owners").where,
            "leave out owners");
   }
+  if (company.count() > program.mesh.devices()) {
+    refuse(fmt::format("{} processes, and the mesh has {}", company.count(), counted(program.mesh.devices(), "device")),
+           "the processes of the run", "as many as there are devices at most");
+  }
   shared_out(program, company);
   if (company.count() > 1) check_same(company, facts_of(program, settings));
   check_saved_plan(program, settings, request.where.target);
@@ -439,8 +443,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   const double in_regions = planned_in_regions(program);
   const std::string folder = folder_of(settings, company);
   Checkpoints checkpoints(settings, settings.boolean("enable_checkpointing") ? folder : "", request.from, company);
-  MetricsFile metrics(metrics_path(settings, folder, company), settings, last_line(request.headline),
-                      request.printed == Printed::metrics);
+  MetricsFile metrics(metrics_path(settings, folder, company), request.printed == Printed::metrics);
   Trainer trainer(std::move(program), settings, workers, company);
   const Start start = checkpoints.start(trainer, batches, workers);
   if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
@@ -461,6 +464,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   std::optional<TensorBoard> board;
   if (company.is_first() && !folder.empty() && settings.boolean("enable_tensorboard"))
     board.emplace(folder + "/tensorboard", start.step, size.parameters, settings);
+  metrics.begin(settings, last_line(request.headline));
   Loop loop(request, size, {trainer, batches, checkpoints, metrics, board, evaluation, trace});
   RunSummary run = loop.run(start.step, steps, last.is_missing);
   run.peak_bytes = footprint.process;

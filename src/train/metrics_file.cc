@@ -43,11 +43,11 @@ std::string run_line(const config::Settings& settings, const std::string& layout
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::string& path, const config::Settings& settings, const std::string& layout, bool prints)
-    : file_(path, kSignature), prints_(prints) {
+MetricsFile::MetricsFile(const std::string& path, bool prints) : file_(path, kSignature), prints_(prints) {
   if (file_.had_lines()) log_notice(file_.path() + " has lines of earlier runs; those of this one follow");
-  append(run_line(settings, layout));
 }
+
+void MetricsFile::begin(const config::Settings& settings, const std::string& layout) { append(run_line(settings, layout)); }
 
 void MetricsFile::append(const std::string& line) {
   file_.append(line);

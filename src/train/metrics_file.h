@@ -23,9 +23,11 @@ struct StepTime {
 // reference's names. Another run with the same file appends its own lines.
 class MetricsFile {
  public:
-  // `layout`: the run's model, machine and mesh, in words. `prints`: whether each line is printed as well.
-  MetricsFile(const std::string& path, const config::Settings& settings, const std::string& layout = {}, bool prints = false);
+  // `prints`: whether each line is printed as well.
+  explicit MetricsFile(const std::string& path, bool prints = false);
 
+  // Writes the line before a run's steps. `layout`: the run's model, machine and mesh, in words.
+  void begin(const config::Settings& settings, const std::string& layout = {});
   void write(const StepMetrics& metrics, const StepTime& time, const StepSpeed& speed, std::int64_t lines_left_out = 0);
   void write(const EvalMetrics& metrics);
   // Writes the last line of a run: {"run": {"ended": ...}}, with its memory and collectives, as measured and as planned.

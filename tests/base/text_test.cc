@@ -148,6 +148,7 @@ TEST(Units, SayHowLongItTook) {
   EXPECT_EQ(human_seconds(3.14), "3.14 s") << "steps differ in the third digit";
   EXPECT_EQ(human_seconds(31.4), "31.4 s");
   EXPECT_EQ(human_seconds(725), "12:05 min");
+  EXPECT_EQ(human_seconds(170.906), "2:51 min") << "rounded, like shorter times";
   EXPECT_EQ(human_seconds(12000), "3:20:00 h");
 }
 

@@ -160,5 +160,17 @@ TEST(CompileDecoding, NamesCommandsThatPlanIt) {
   }
 }
 
+// A layout is shown whether or not a step can be planned on it.
+TEST(CompileDecoding, LayoutsAreShownWithoutAPlan) {
+  const std::string request =
+      " --decode model_name=deepseek2-16b compile_topology=mi325x-8 ici_tensor_parallelism=4 ici_fsdp_parallelism=2 "
+      "shard_mode=explicit";
+  for (const std::string command : {"shardings", "why token_embedder/embedding"}) {
+    const Outcome made = outcome(command + request);
+    EXPECT_EQ(made.code, 0) << made.err;
+    EXPECT_THAT(made.out, AllOf(HasSubstr("token_embedder/embedding"), HasSubstr("No step is planned: "))) << command;
+  }
+}
+
 }  // namespace
 }  // namespace moesh::cli

@@ -351,5 +351,24 @@ TEST_F(WhyAt, NamesWhatComesNearest) {
   EXPECT_THAT(outcome("why --at mlp model_name=qwen3-0.6b compile_topology=h100-1").err, HasSubstr("nothing is found: this plan sends nothing"));
 }
 
+// Whatever the step waits for: links that are busy with what an earlier layer sent, short layers, or the host's memory.
+TEST(Compile, SharesTheCriticalPathOutToTheLastBit) {
+  const std::vector<std::string> requests{
+      "model_name=qwen3-8b compile_topology=v6e-8 custom_mesh_and_rule=fsdp-as-dp-for-attn weight_dtype=bfloat16 per_device_batch_size=8",
+      "model_name=llama2-7b compile_topology=v6e-8 weight_dtype=bfloat16 per_device_batch_size=4",
+      "model_name=llama2-7b compile_topology=v5p-128 per_device_batch_size=4",
+      "model_name=qwen2.5-7b compile_topology=h100-8 per_device_batch_size=1 optimizer_memory_host_offload=true",
+      "model_name=mixtral-8x7b compile_topology=mi355x-16 per_device_batch_size=2 ici_expert_parallelism=8 gradient_accumulation_steps=4",
+      "model_name=deepseek2-16b compile_topology=v5p-64 compile_topology_num_slices=2 ici_expert_parallelism=4 per_device_batch_size=1",
+      "model_name=deepseek3-671b compile_topology=h800-512 ici_expert_parallelism=64 per_device_batch_size=1 --decode "
+      "max_target_length=512"};
+  for (const std::string& request : requests) {
+    const Json json = json_of("compile --json " + request);
+    double seconds = 0;
+    for (const auto& [what, part] : json["critical_path_seconds"].items()) seconds += part.get<double>();
+    EXPECT_NEAR(seconds, json["seconds_per_step"].get<double>(), 1e-6 * seconds) << request;
+  }
+}
+
 }  // namespace
 }  // namespace moesh::cli

@@ -295,5 +295,14 @@ TEST(Space, VariesTheBestByOneMoreChange) {
   EXPECT_EQ(variants("model_name=llama2-7b compile_topology=v5p-32"), (std::set<std::string>{moments, remat}));
 }
 
+// Rows that are loaded lie evenly there, not those that are trained on.
+TEST(Search, PlansABatchOfWhichDevicesTrainOnPartsOfRows) {
+  const Outcome made = search(test::words_of("model_name=gemma2-2b override_model_config=true base_num_decoder_layers=2 "
+                                             "compile_topology=mi300x-4 ici_fsdp_parallelism=4 per_device_batch_size=0.5 "
+                                             "custom_mesh_and_rule=pure-fsdp"),
+                              {});
+  EXPECT_FALSE(made.front.empty());
+}
+
 }  // namespace
 }  // namespace moesh::search

@@ -34,6 +34,18 @@ TEST(LineFile, KeepsWhatItHeld) {
 }
 
 // A file with any other contents stays as it is, also behind a link.
+TEST(LineFile, LeavesNoFileBehindThatItMadeAndDidNotWriteTo) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/new.jsonl", empty = folder.write("empty", "");
+  { const LineFile unused(path, kOurs); }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  LineFile(path, kOurs).append("{\"ours\": 1}");
+  { const LineFile unused(path, kOurs); }
+  EXPECT_TRUE(std::filesystem::exists(path));
+  { const LineFile unused(empty, kOurs); }
+  EXPECT_TRUE(std::filesystem::exists(empty));
+}
+
 TEST(LineFile, LeavesFilesOfOthersAlone) {
   const test::TemporaryFolder folder;
   for (const std::string text : {"steps: 5\n", "{\"text\": \"a document\"}\n", "\n", "{", "{\"ours", "\xff\xfe"}) {

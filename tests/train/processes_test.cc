@@ -238,6 +238,8 @@ TEST_F(Together, ASignalEndsAllProcessesAfterTheirStep) {
 
 TEST_F(Together, ProcessesAreNoOwners) {
   EXPECT_THAT(SpreadRun().run(kMixtral + "owners=2 --processes 2").err, HasSubstr("owners=2, and 2 processes"));
+  EXPECT_THAT(SpreadRun().run(kMixtral + "compile_topology=cpu-1 ici_fsdp_parallelism=1 ici_expert_parallelism=1 --processes 2").err,
+              HasSubstr("the processes of the run: 2 processes, and the mesh has 1 device\n  fix: as many as there are devices at most"));
 }
 
 // The copied binary has no MPI module beside it.

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/rounding.h"
 #include "base/text.h"
 #include "transport/processes.h"
@@ -125,15 +126,16 @@ class Mpi final : public Processes, public Endpoint {
       if (to != self_)
         MPI_Isend(words.data(), static_cast<int>(words.size()), MPI_BYTE, to, kEnd, world_, &requests[static_cast<std::size_t>(to)]);
     }
-    // The first process ends the run; any other one gives it time to report why.
+    // The first process ends the run; the others give it time to report why, and then, one after the other, do it themselves.
     const auto begin = Clock::now();
+    const double patience = self_ == 0 ? 0.5 : kToldBy + 0.5 * (self_ - 1);
     int is_sent = 0;
-    while (seconds_since(begin) < (self_ == 0 ? 0.5 : kToldBy)) {
+    while (seconds_since(begin) < patience) {
       MPI_Testall(count_, requests.data(), &is_sent, MPI_STATUSES_IGNORE);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       if (self_ == 0 && is_sent != 0) break;
     }
-    if (self_ != 0) fmt::print(stderr, "{}\n", what);
+    if (self_ != 0 && !what.empty()) log_error(what);
     std::fflush(nullptr);
     MPI_Abort(world_, code);
     std::_Exit(code);
