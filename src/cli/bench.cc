@@ -105,7 +105,8 @@ int run_bench(const Arguments& arguments) {
   if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments, DecodeStage::token);
   if (arguments.words() == std::vector<std::string>{"prefill"}) return bench_decode(arguments, DecodeStage::prompt);
   const bool names_step = arguments.words() == std::vector<std::string>{"step"};
-  const std::vector<std::string>& request = names_step ? arguments.request() : request_alone(arguments, "`moesh bench --help` shows examples");
+  const std::vector<std::string>& request =
+      names_step ? arguments.request() : request_alone(arguments, "`moesh bench --help` shows examples");
   const session::Session session = session::open_to_run(request, config::Run::training);
   sharding::check_tolerance(session.layout, session.loaded.settings);
   const Measured measured = measure_step(session, threads_of(arguments), arguments.has("--all"));

@@ -249,8 +249,9 @@ const Command kDecode{
     "(enable_checkpointing), or a checkpoint, under the settings that it was saved with; key=value changes them. One device\n"
     "decodes, unless ici_... or compile_topology ask for a mesh: keys and values that are kept lie there as the rules say.\n"
     "Several prompts go on together: when one ends, the next takes its place. decode_sampling_... choose how tokens are drawn;\n"
-    "without them the likeliest is taken. A text depends on its prompt, its number and the seed alone. Prompt and text have\n"
-    "max_target_length tokens at most. Without a prompt, the key `prompt` is one. Words behind -- are prompts, whatever they hold.",
+    "without them the likeliest is taken. But for rounding, a text depends on its prompt, its number and the seed alone. Prompt\n"
+    "and text have max_target_length tokens at most. Without a prompt, the key `prompt` is one. Words behind -- are prompts, whatever\n"
+    "they hold.",
     kDecodeOptions,
     kDecodeExamples,
     run_decode};

@@ -133,9 +133,10 @@ const Command kServe{
     "/metrics. MODEL is what `moesh decode` takes, and the same key=value apply; its texts are those of `moesh decode`. Requests go on\n"
     "together: whoever comes takes a row that is free, or waits for one. They may say model, prompt (a text, texts, or token ids),\n"
     "max_tokens (16), temperature (1), top_p, top_k, min_p, repetition_penalty, seed, n, stop, echo, stream, stream_options,\n"
-    "ignore_eos and user; what else they say is refused. With a seed the same request has the same answer, whatever else goes on;\n"
-    "decode_sampling_... say what counts where a request says nothing. It prints its address when it is ready. Ctrl-C or SIGTERM\n"
-    "ends it: texts that go on have --grace seconds. It asks for no key, so put something before it that does where others reach it.",
+    "ignore_eos and user; what else they say is refused. With a seed the same request has the same answer, whatever else goes on\n"
+    "(but for rounding in bfloat16, see docs/models.md); decode_sampling_... say what counts where a request says nothing. It prints\n"
+    "its address when it is ready. Ctrl-C or SIGTERM ends it: texts that go on have --grace seconds. It asks for no key, so put\n"
+    "something before it that does where others reach it.",
     kServeOptions,
     kServeExamples,
     run_serve};

@@ -152,7 +152,12 @@ class SpaceOf {
 
  private:
   void add_all(const Session& session, const Keys& rules) {
-    if (const auto state = advice::state_on(session, session.mesh)) add(session, rules, {session.mesh, *state});
+    if (const auto state = advice::state_on(session, session.mesh)) {
+      const std::size_t own = space_.candidates.size();
+      add(session, rules, {session.mesh, *state});
+      // The request itself comes first, so that it is tried however few plans are allowed.
+      if (rules.empty() && space_.candidates.size() > own) space_.candidates[own].axes = space_.candidates[own].oddity = 0;
+    }
     for (const advice::Factoring& factoring : advice::factorings(session, freedom_of(session.loaded.settings, session.mesh)))
       add(session, rules, factoring);
   }

@@ -21,7 +21,8 @@ namespace {
   const auto room = error == ENOSPC || error == EDQUOT ? free_bytes(std::filesystem::path(path).parent_path()) : std::nullopt;
   if (room) {
     fix = fmt::format(
-        "{} are free there: make room, keep fewer checkpoints (max_num_checkpoints_to_keep), or choose base_output_directory elsewhere",
+        "{} are free there: make room, write elsewhere (a run: base_output_directory) or, in a run, keep fewer checkpoints "
+        "(max_num_checkpoints_to_keep)",
         human_bytes(*room));
   }
   fail(fmt::format("{}: {}", what, system_reason(error)), path, fix);
