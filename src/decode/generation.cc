@@ -8,6 +8,7 @@
 
 #include "backend/element.h"
 #include "base/error.h"
+#include "base/machine_memory.h"
 #include "base/place.h"
 #include "base/text.h"
 
@@ -35,6 +36,20 @@ double cost(std::int64_t tokens) {
   return 1 + static_cast<double>(tokens) / kAsLongAsWeights;
 }
 
+// Refuses a program whose weights and caches need more memory than is free. Devices of a mesh share what they have alike.
+const Program& with_room(const Program& program) {
+  std::int64_t bytes = 0;
+  for (const graph::Node& node : program.graph.nodes) {
+    const auto* input = std::get_if<graph::InputOf>(&node.attributes);
+    const bool is_kept = node.op == graph::Op::parameter || (input != nullptr && input->kind == graph::InputOf::Kind::state);
+    if (is_kept) bytes += graph::bytes_of(program.graph.value(node.results[0]));
+  }
+  const FreeMemory free = free_memory();
+  if (free.where.empty() || bytes < free.bytes) return program;
+  refuse(fmt::format("weights and KV cache take {}, {} are free", human_bytes(bytes), human_bytes(free.bytes)), free.where,
+         "fewer texts at a time (--batch), a shorter max_target_length, or a smaller model");
+}
+
 }  // namespace
 
 const char* finish_reason(Ended ended) {
@@ -53,7 +68,7 @@ Generator::Generator(const models::ModelRequest& request, const mesh::Topology& 
       workers_(workers),
       decoder_(workers, backend::find_backend(request.settings.text("backend"))),
       program_(make_program(request, {1, slots}, target)),
-      step_(decoder_.prepare(program_)),
+      step_(decoder_.prepare(with_room(program_))),
       rows_(static_cast<std::size_t>(request.rows)) {}
 
 void Generator::add(Prompt prompt) {

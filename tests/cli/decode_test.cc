@@ -267,5 +267,15 @@ TEST(DecodeCommandSlow, FindsFilesThatARunNamedFromAnotherFolder) {
   EXPECT_EQ(made.code, 0) << made.err;
 }
 
+TEST(DecodeCommand, RefusesACacheThatTheMachineHasNoRoomFor) {
+  const Outcome made = outcome("decode " + llama() +
+                               " tokenizer_path= abc --max-tokens 999999990 "
+                               "max_target_length=1000000000 --batch 1000");
+  EXPECT_EQ(made.code, 2);
+  EXPECT_THAT(made.err,
+              ::testing::ContainsRegex("weights and KV cache take [0-9.]+ [KMGT]iB, [0-9.]+ [KMGT]iB are free\n"
+                                       "  fix: fewer texts at a time \\(--batch\\), a shorter max_target_length, or a smaller model"));
+}
+
 }  // namespace
 }  // namespace moesh::cli
