@@ -1,7 +1,9 @@
 #include "train/convert.h"
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -21,6 +23,7 @@
 #include "store/folder.h"
 #include "store/saving.h"
 #include "train/hugging_face.h"
+#include "train/interrupts.h"
 #include "train/restore.h"
 
 namespace moesh::train {
@@ -41,7 +44,7 @@ std::string folder_beside(const std::string& path) {
   return make_new_folder(name, kFix);
 }
 
-// A folder that takes its final name once all of it is written; otherwise it is removed.
+// A folder that takes its final name once all of it is written; otherwise it is removed, also if a signal ends the process.
 class NewFolder {
  public:
   explicit NewFolder(const std::string& path) : path_(path) {
@@ -49,13 +52,21 @@ class NewFolder {
     part_ = folder_beside(path);
   }
   ~NewFolder() {
+    if (is_kept_) return;
     std::error_code ignored;
-    if (!is_kept_) fs::remove_all(part_, ignored);
+    fs::remove_all(part_, ignored);
+    const int signal = interrupts_->asked() ? interrupts_->signal() : 0;
+    interrupts_.reset();
+    if (signal != 0) ::raise(signal);  // which does now what it does to any process
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
   const std::string& part() const { return part_; }
+  // To be called between tensors: throws if a signal asks the process to end.
+  void go_on() const {
+    if (interrupts_->asked()) fail(fmt::format("signal {} ended it", interrupts_->signal()), path_);
+  }
   void keep() {
     store::sync_folder(part_);
     store::rename_path(part_, path_);
@@ -66,6 +77,7 @@ class NewFolder {
  private:
   std::string path_, part_;
   bool is_kept_ = false;
+  std::optional<Interrupts> interrupts_{std::in_place, ""};
 };
 
 // The whole tensor, or one layer at a time if it is a large stack.
@@ -169,6 +181,7 @@ void write_with_progress(const NewFolder& folder, const std::vector<store::Writt
                          const Conversion& conversion, const std::function<const std::byte*(std::size_t)>& numbers) {
   Progress progress("converting, tensor", static_cast<std::int64_t>(written.size()));
   const auto told = [&](std::size_t index) {
+    folder.go_on();
     progress.advance(static_cast<std::int64_t>(index), written[index].name);
     return numbers(index);
   };
@@ -239,6 +252,7 @@ Converted to_checkpoint(const Conversion& conversion, const config::Settings& se
     if (!conversion.dtype) tensor.from = told_types(source.types_of(trained.path), dtype);
     about.parameters += elements(trained.shape);
     const auto bring = [&, dtype, number = static_cast<std::int64_t>(held.size())](const Block& block) {
+      folder.go_on();
       progress.advance(number, trained.path);
       const Part part = room_for(room, block, dtype);
       source.fill(trained.path, {part}, workers);

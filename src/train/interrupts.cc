@@ -83,6 +83,8 @@ Interrupts::~Interrupts() {
 
 bool Interrupts::asked() const { return asked_by != 0; }
 
-int Interrupts::exit_code() const { return 128 + asked_by; }
+int Interrupts::signal() const { return asked_by; }
+
+int Interrupts::exit_code() const { return 128 + signal(); }
 
 }  // namespace moesh::train

@@ -22,6 +22,7 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
   bool asked() const;
+  int signal() const;     // which one
   int exit_code() const;  // 128 plus the signal's number, as shells report it
 
  private:

@@ -152,10 +152,7 @@ Norms norms_of(Builder& builder, const UpdateOf& of, double threshold) {
   if (threshold <= 0) return {raw, raw, factor};
   // min(1, threshold / norm)
   const Tensor clip = graph::unary(Unary::minimum, graph::scale(graph::unary(Unary::rsqrt, squares), threshold), 1);
-  // Exactly the threshold where gradients are clipped, so that what follows from the norm does not hang on rounding; not a number where
-  // the norm is none or infinite.
-  const Tensor clipped = graph::add(graph::unary(Unary::minimum, raw, threshold), graph::binary(graph::Binary::subtract, raw, raw));
-  return {raw, clipped, graph::multiply(factor, clip)};
+  return {raw, graph::multiply(raw, clip), graph::multiply(factor, clip)};
 }
 
 // In the order of graph::UpdateNumber.

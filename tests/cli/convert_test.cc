@@ -1,13 +1,16 @@
 // What `moesh convert` makes of TO, the folder that it writes.
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "tests/cli/outcome.h"
 #include "tests/paths.h"
+#include "tests/process.h"
 
 namespace moesh::cli {
 namespace {
@@ -76,6 +79,49 @@ TEST(Convert, TakesAFolderWithASlashAtItsEnd) {
   fs::permissions("closed", fs::perms(0555));
   const test::AnotherUser other;
   EXPECT_THAT(outcome("convert new/there closed/back").err, HasSubstr("the folder cannot be made: Permission denied"));
+}
+
+// A model of half a GiB, as a sparse file of zeros, is converted long enough for a signal to come in between.
+TEST(ConvertSlow, LeavesNothingBehindWhenASignalEndsIt) {
+  const test::TemporaryFolder folder;
+  nlohmann::ordered_json config = nlohmann::ordered_json::parse(test::read_text(kConverted + "/config.json"));
+  constexpr std::int64_t kVocab = 65536, kDims = 1024, kWidth = 64, kHeads = 4, kKeyHeads = 2, kHeadDim = 16;
+  config["vocab_size"] = kVocab, config["hidden_size"] = kDims, config["intermediate_size"] = kWidth, config["num_hidden_layers"] = 1;
+  nlohmann::ordered_json header;
+  std::int64_t end = 0;
+  const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
+    std::int64_t bytes = 4;
+    for (const std::int64_t size : shape) bytes *= size;
+    header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {end, end + bytes}}};
+    end += bytes;
+  };
+  add("lm_head.weight", {kVocab, kDims});
+  add("model.embed_tokens.weight", {kVocab, kDims});
+  add("model.norm.weight", {kDims});
+  const std::string layer = "model.layers.0.";
+  for (const char* norm : {"input_layernorm", "post_attention_layernorm"}) add(layer + norm + ".weight", {kDims});
+  for (const char* wide : {"mlp.gate_proj", "mlp.up_proj"}) add(layer + wide + ".weight", {kWidth, kDims});
+  add(layer + "mlp.down_proj.weight", {kDims, kWidth});
+  for (const char* of_keys : {"self_attn.k_proj", "self_attn.v_proj"}) add(layer + of_keys + ".weight", {kKeyHeads * kHeadDim, kDims});
+  add(layer + "self_attn.q_proj.weight", {kHeads * kHeadDim, kDims});
+  add(layer + "self_attn.o_proj.weight", {kDims, kHeads * kHeadDim});
+  fs::create_directory(folder.path() + "/from");
+  std::ofstream(folder.path() + "/from/config.json") << config.dump();
+  const std::string text = header.dump(), weights = folder.path() + "/from/model.safetensors";
+  const auto length = static_cast<std::uint64_t>(text.size());
+  std::ofstream(weights, std::ios::binary) << std::string(reinterpret_cast<const char*>(&length), sizeof(length)) << text;
+  fs::resize_file(weights, sizeof(length) + text.size() + static_cast<std::uint64_t>(end));
+  for (const std::string& how : {std::string(), std::string(" --to hugging-face")}) {
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+      test::Process process("convert " + folder.path() + "/from " + folder.path() + "/there" + how, folder.path());
+      const std::string part = fmt::format("{}/there.{}.part", folder.path(), process.id());
+      ASSERT_TRUE(test::wait_until([&] { return fs::exists(part); })) << process.err();
+      process.send(signal);
+      EXPECT_EQ(process.wait(), 128 + signal) << process.err();
+      EXPECT_FALSE(fs::exists(part)) << how << signal;
+      EXPECT_FALSE(fs::exists(folder.path() + "/there")) << how << signal;
+    }
+  }
 }
 
 }  // namespace
