@@ -37,10 +37,7 @@ class Differing {
 
 bool is_recorded_tokenizer(const std::string& path) {
   std::error_code ignored;
-  const auto has = [&](const char* name) {
-    return std::filesystem::exists(std::filesystem::path(path) / name, ignored);
-  };
-  return has("expect.json") && (has("tokenizer.json") || has("tokenizer.model"));
+  return std::filesystem::exists(std::filesystem::path(path) / "expect.json", ignored) && tokenizer::is_in(path);
 }
 
 std::vector<train::Verdict> verify_tokenizer(const std::string& path) {

@@ -23,10 +23,8 @@ void write_total(const SentTotal& total, JsonWriter& json) {
 // The seconds of each kind of kernel, of collectives and of waits for the host's memory, on the critical path of the step.
 void write_critical(const Forecast& f, JsonWriter& json) {
   json.begin_object();
-  double sent = 0;
-  for (const Sent& collective : f.collectives) sent += collective.critical;
   for (const KernelTime& kernel : f.kernel_times) json.key(kernel.kind).value(kernel.critical);
-  json.key("collectives").value(sent);
+  json.key("collectives").value(critical_of_collectives(f));
   if (f.host.waits > 0) json.key("waits for the host").value(f.host.waits);
   json.end_object();
 }

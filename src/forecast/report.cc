@@ -35,13 +35,11 @@ std::string summary(const Forecast& f, const plan::Plan& plan, const ReportOptio
 
 std::string critical_words(const Forecast& f) {
   std::vector<std::string> parts;
-  double sent = 0;
-  for (const Sent& collective : f.collectives) sent += collective.critical;
   for (const KernelTime& kernel : f.kernel_times) {
     if (kernel.critical > 0.01 * f.seconds)
       parts.push_back(fmt::format("{} of {}", percent(kernel.critical / f.seconds), kernel.kind));
   }
-  parts.push_back(fmt::format("{} of collectives", percent(sent / f.seconds)));
+  parts.push_back(fmt::format("{} of collectives", percent(critical_of_collectives(f) / f.seconds)));
   if (f.host.waits > 0) parts.push_back(fmt::format("{} of waits for the host", percent(f.host.waits / f.seconds)));
   return "On the critical path of the step: " + join(parts, ", ") + ".\n";
 }
@@ -167,6 +165,10 @@ std::string unheld_words(const Unheld& unheld) {
 }
 
 }  // namespace
+
+double critical_of_collectives(const Forecast& f) {
+  return std::accumulate(f.collectives.begin(), f.collectives.end(), 0.0, [](double sum, const Sent& sent) { return sum + sent.critical; });
+}
 
 std::string xla_words(const Forecast& f) {
   if (!f.is_of_chips) return "";

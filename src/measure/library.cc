@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <optional>
-#include <string_view>
 
 #include <fmt/core.h>
 

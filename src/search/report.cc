@@ -47,8 +47,7 @@ std::string command_of(const OnMachine& on, const Found& found) {
 
 std::string count_words(const Outcome& outcome, int threads) {
   const Counts& counts = outcome.counts;
-  std::string words = fmt::format("{} of {} plans of {} made in {} on {}", with_commas(counts.planned - counts.same),
-                                  with_commas(counts.settings),
+  std::string words = fmt::format("{} of {} plans of {} made in {} on {}", with_commas(counts.differing()), with_commas(counts.settings),
                                   counted(counts.layouts - counts.too_large - counts.uneven - counts.same, "layout"),
                                   human_seconds(outcome.seconds), counted(threads, "thread"));
   words += counts.untried == 0 ? ": the others do not fit, or cannot be better."
@@ -202,7 +201,7 @@ void add(JsonWriter& json, const OnMachine& on) {
   json.begin_object().key("machine").value(on.machine).key("devices").value(on.devices).key("usable_bytes").value(outcome.usable_memory);
   json.key("counts").begin_object();
   json.key("layouts").value(counts.layouts).key("too_large").value(counts.too_large).key("uneven").value(counts.uneven);
-  json.key("left").value(counts.left).key("plans").value(counts.settings).key("planned").value(counts.planned - counts.same);
+  json.key("left").value(counts.left).key("plans").value(counts.settings).key("planned").value(counts.differing());
   json.key("refused").value(counts.refused).key("same").value(counts.same).key("untried").value(counts.untried);
   json.end_object();
   if (counts.refused > 0) json.key("first_refusal").value(outcome.first_refusal);

@@ -30,6 +30,8 @@ struct Counts {
   std::int64_t settings = 0;   // plans of all layouts that fit and differ: one for each remat policy and pass
   std::int64_t planned = 0;    // plans that were made
   std::int64_t untried = 0;    // plans that were neither made nor excluded by others, since most_plans did not allow it
+
+  std::int64_t differing() const { return planned - same; }  // plans that were made and are not those of another layout
 };
 
 struct Outcome {

@@ -23,10 +23,16 @@ constexpr const char* kFix = "a folder with a tokenizer.json or tokenizer.model,
 
 const char* name_of(Format format) { return format == Format::json ? "tokenizer.json" : "tokenizer.model"; }
 
-fs::path in_folder(const fs::path& folder, std::optional<Format> format) {
+// The file in a folder; empty if there is none.
+fs::path file_in(const fs::path& folder, std::optional<Format> format) {
   for (const Format one : {Format::json, Format::sentencepiece}) {
     if ((!format || *format == one) && is_there(folder / name_of(one))) return folder / name_of(one);
   }
+  return {};
+}
+
+fs::path in_folder(const fs::path& folder, std::optional<Format> format) {
+  if (fs::path file = file_in(folder, format); !file.empty()) return file;
   refuse(fmt::format("the folder has no {}", format ? name_of(*format) : "tokenizer.json and no tokenizer.model"),
          folder.string(), kFix);
 }
@@ -75,6 +81,8 @@ std::unique_ptr<Tokenizer> open_sentence_piece(const fs::path& file, const std::
 }
 
 }  // namespace
+
+bool is_in(const std::string& folder) { return !file_in(folder, {}).empty(); }
 
 std::unique_ptr<Tokenizer> open(const std::string& path, std::optional<Format> format) {
   const fs::path file = is_folder(path) ? in_folder(path, format) : fs::path(path);

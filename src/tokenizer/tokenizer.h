@@ -48,6 +48,9 @@ class Tokenizer {
 
 enum class Format { sentencepiece, json };
 
+// Whether a folder has a tokenizer.json or tokenizer.model.
+bool is_in(const std::string& folder);
+
 // Opens the tokenizer.json or tokenizer.model of a folder, or such a file. If a folder has both, the one that is asked for, otherwise
 // tokenizer.json.
 std::unique_ptr<Tokenizer> open(const std::string& path, std::optional<Format> format = {});

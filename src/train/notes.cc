@@ -1,6 +1,5 @@
 #include "train/notes.h"
 
-#include <filesystem>
 #include <set>
 
 #include <fmt/core.h>
@@ -9,6 +8,7 @@
 #include "base/text.h"
 #include "config/hugging_face.h"
 #include "config/load.h"
+#include "tokenizer/tokenizer.h"
 #include "train/remat.h"
 
 namespace moesh::train {
@@ -42,10 +42,8 @@ void say_that_text_is_bytes(const config::Settings& settings) {
     const std::string& model = settings.text(key);
     if (!config::is_hugging_face(model)) continue;
     const std::string folder = config::hugging_face_folder(model);
-    for (const char* file : {"/tokenizer.json", "/tokenizer.model"}) {
-      if (!std::filesystem::is_regular_file(folder + file)) continue;
-      return log_notice(fmt::format("text is read as bytes: tokenizer_path={} reads it by the tokenizer of the model's folder", folder));
-    }
+    if (!tokenizer::is_in(folder)) continue;
+    return log_notice(fmt::format("text is read as bytes: tokenizer_path={} reads it by the tokenizer of the model's folder", folder));
   }
 }
 

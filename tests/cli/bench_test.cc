@@ -147,7 +147,7 @@ TEST(BenchKernels, SaysWhichLibrariesProductsAreHeldTo) {
     EXPECT_THAT(text, HasSubstr("\"Library\" is how many times as fast as "));
 }
 
-// The picture has a bar for each line of the table, as long as its time.
+// The picture has a bar for each line of the table.
 TEST(BenchSlow, DrawsWhatItMeasured) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/times.svg";

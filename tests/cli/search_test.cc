@@ -42,6 +42,15 @@ TEST(Search, TellsHowMuchItDidNotTry) {
   EXPECT_THAT(all.out, AllOf(HasSubstr(": the others do not fit, or cannot be better."), Not(HasSubstr("not tried, as"))));
 }
 
+TEST(Search, CountsPlansThatDifferFromOthers) {
+  const std::string line =
+      "search model_name=qwen2.5-7b compile_topology=h800-1 per_device_batch_size=1 override_model_config=true "
+      "base_num_decoder_layers=2";
+  const Json counts = Json::parse(outcome(line + " --json").out)["machines"].at(0)["counts"];
+  EXPECT_GT(counts["same"].get<int>(), 0) << "or nothing is tested";
+  EXPECT_LE(counts["planned"].get<int>(), counts["plans"].get<int>());
+}
+
 // Stages are laid out but not run, so that no plan is possible.
 TEST(Search, TellsWhyNothingCanBePlanned) {
   const std::string line = "search model_name=llama2-7b compile_topology=h100-8 ici_pipeline_parallelism=2 per_device_batch_size=2 --most 20";

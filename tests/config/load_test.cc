@@ -1,4 +1,5 @@
 // From a command line to settings: which source wins, what contradicts, and what is suggested.
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "config/builtin.h"
+#include "config/hugging_face.h"
 #include "config/load.h"
 #include "config/support.h"
 #include "tests/config/loaded.h"
@@ -376,6 +378,22 @@ TEST(Builtin, HasTheFilesOfConfigs) {
             std::string(find_builtin("base.yml")->text));
   EXPECT_THAT(builtin_names("models"), Contains("mixtral-8x7b"));
   EXPECT_THAT(builtin_names("nothing"), IsEmpty());
+}
+
+// A checkpoint's settings name what its model's folder has settled, and are no contradiction.
+TEST(Load, TakesTheSettingsOfAModelsFolderBesideTheFolder) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_folder() / "tests/golden/hf")) {
+    const std::string path = entry.path().string();
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("config") || !name.ends_with(".json")) continue;
+    ++files;
+    const Settings settings = load({"model_name=" + path}).settings;
+    std::vector<std::string> words{"model_name=" + path};
+    for (const HuggingFaceKey& given : hugging_face_keys(path)) words.push_back(given.key + "=" + to_string(settings.value(given.key)));
+    EXPECT_EQ(test::message_of([&] { load(words); }), "no error") << path;
+  }
+  EXPECT_GE(files, 30);
 }
 
 }  // namespace

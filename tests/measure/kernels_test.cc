@@ -1,5 +1,7 @@
 #include "measure/kernels.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,8 +10,6 @@
 
 namespace moesh::measure {
 namespace {
-
-using ::testing::HasSubstr;
 
 // A library that computes with this engine's own kernel, and counts its calls; `scale` says by how much its numbers are off.
 Library own_library(int& calls, float scale) {

@@ -122,6 +122,13 @@ const std::string kTiny =
     "model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-8 per_device_batch_size=2 "
     "custom_mesh_and_rule=ep-as-cp";
 
+// There are layouts with fewer axes.
+TEST(Search, TriesTheRequestItselfFirst) {
+  const Outcome outcome = search(test::words_of(kTiny + " compile_topology_num_slices=2"), {.most_plans = 1});
+  ASSERT_EQ(outcome.front.size(), 1u);
+  EXPECT_THAT(outcome.front[0].layout, HasSubstr("data=2 (2 slices x 1) x fsdp=4"));
+}
+
 TEST(Search, MakesNoMorePlansThanItMay) {
   for (const std::int64_t most : {1, 2, 7, 20}) {
     for (const int threads : {1, 3}) {
@@ -129,7 +136,7 @@ TEST(Search, MakesNoMorePlansThanItMay) {
       EXPECT_LE(outcome.counts.planned, most);
       EXPECT_GT(outcome.counts.planned, 0);
       EXPECT_GT(outcome.counts.untried, 0) << "of " << most;
-      EXPECT_LE(outcome.counts.untried + outcome.counts.planned - outcome.counts.same, outcome.counts.settings);
+      EXPECT_LE(outcome.counts.untried + outcome.counts.differing(), outcome.counts.settings);
     }
   }
   const Outcome all = search(test::words_of(kTiny), {});

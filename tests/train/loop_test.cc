@@ -1,6 +1,8 @@
 // `moesh train` as a whole command: what it prints, what it writes, and how it ends.
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <regex>
 #include <sys/wait.h>
 
@@ -315,6 +317,27 @@ TEST(Train, LeavesOutUpdatesOfSpikes) {
   }
   EXPECT_GT(recent.left_out(), 0);
   EXPECT_LT(recent.left_out(), 10);
+}
+
+TEST(Train, SaysWhereATokenizerIsNotUsed) {
+  const TemporaryFolder folder;
+  const std::string model = folder.path() + "/model";
+  std::filesystem::create_directory(model);
+  std::filesystem::copy(test::source_folder() / "tests/golden/hf/llama/config.json", model);
+  const std::string request =
+      "model_name=" + model + " dataset_type=text dataset_path=" + folder.write("a.txt", std::string(200, 'a')) +
+      " compile_topology=cpu-1 ici_fsdp_parallelism=1 per_device_batch_size=1 max_target_length=8 steps=1 run_name=r "
+      "base_output_directory=" +
+      folder.path();
+  const std::string note = "text is read as bytes: tokenizer_path=" + model + " reads it by the tokenizer of the model's folder";
+  EXPECT_THAT(train_with(request).err, Not(HasSubstr(note)));
+  for (const char* file : {"/tokenizer.json", "/tokenizer.model"}) {
+    std::ofstream(model + file) << "{}";
+    EXPECT_THAT(train_with(request).err, HasSubstr(note));
+    EXPECT_THAT(train_with(request + " tokenizer_path=").err, Not(HasSubstr(note)));
+    EXPECT_THAT(train_with(request + " dataset_type=synthetic").err, Not(HasSubstr(note)));
+    std::filesystem::remove(model + file);
+  }
 }
 
 double billions(std::int64_t parameters) { return static_cast<double>(parameters) / 1e9; }

@@ -92,6 +92,17 @@ TEST(RunFolder, IsHereWhereTheBaseIsRemote) {
   EXPECT_EQ(test::metrics_in("moesh_output/a/metrics.jsonl").size(), 1u);
 }
 
+TEST(RunFolder, HoldsNoRunThatWasRefused) {
+  const TemporaryFolder folder;
+  const std::string request = kOneStep + "run_name=mine base_output_directory=" + folder.path();
+  for (const char* refused : {" load_parameters_path=/nonexistent", " load_full_state_path=/nonexistent",
+                              " eval_interval=1 dataset_type=text dataset_path=/etc/hostname"}) {
+    EXPECT_EQ(train_with(request + refused).code, 2) << refused;
+    EXPECT_FALSE(std::filesystem::exists(folder.path() + "/mine/metrics.jsonl")) << refused;
+  }
+  EXPECT_EQ(train_with(request).err, "");
+}
+
 // Each run begins with a line that lists its settings.
 TEST(RunFolder, OfTheSameNameKeepsTheStepsOfEarlierRuns) {
   const TemporaryFolder folder;

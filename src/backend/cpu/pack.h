@@ -161,7 +161,7 @@ class Packer {
   void pack_transposed(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,
                        PanelShape shape, P* out) const {
     const auto by = [&]<std::int64_t kLines>(auto transpose) {
-      std::int64_t last[kLines];
+      std::int64_t last[kLines];  // the last lines, if fewer than kLines are left
       for (std::int64_t first = 0; first < count; first += shape.lines, out += shape.size()) {
         const std::int64_t end = std::min(first + shape.lines, count);
         for (std::int64_t group = first; group < end; group += kLines) {
