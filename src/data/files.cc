@@ -76,15 +76,17 @@ Found find_below(const std::string& top) {
   return found;
 }
 
+[[noreturn]] void fail_as_changed(const DataFile& file) {
+  fail("the file was cut short or replaced while the run read it", file.path, "leave the data alone during a run");
+}
+
 // A file may have been cut short, removed or replaced since the run began.
 Descriptor open_again(const DataFile& file) {
   Descriptor open = open_to_read(file.path);
   if (!open.is_open()) fail("the data can no longer be read: " + system_reason(), file.path);
   struct stat status {};
   ::fstat(open.number(), &status);
-  if (status.st_dev != file.device || status.st_ino != file.inode || status.st_size < file.bytes) {
-    fail("the file was cut short or replaced while the run read it", file.path, "leave the data alone during a run");
-  }
+  if (status.st_dev != file.device || status.st_ino != file.inode || status.st_size < file.bytes) fail_as_changed(file);
   return open;
 }
 
@@ -93,7 +95,8 @@ void read_from(const DataFile& file, std::int64_t first, std::span<std::byte> by
   while (!bytes.empty()) {
     const ssize_t count = ::pread(open.number(), bytes.data(), bytes.size(), first);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) fail("the data can no longer be read: " + system_reason(count < 0 ? errno : EIO), file.path);
+    if (count < 0) fail("the data can no longer be read: " + system_reason(), file.path);
+    if (count == 0) fail_as_changed(file);  // cut short since it was opened
     first += count;
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
