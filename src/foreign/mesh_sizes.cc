@@ -16,7 +16,7 @@ constexpr std::string_view kAxes[] = {
     "data",   "pipeline",        "fsdp",           "fsdp_transpose", "sequence", "context", "context_autoregressive",
     "tensor", "tensor_sequence", "autoregressive", "expert"};
 constexpr std::int64_t kMostOfAxis = 1'000'000;
-constexpr double kMost = 1e15;  // products up to here are exact
+constexpr double kLargestExact = 1e15;  // products up to here are exact
 
 std::string key_of_axis(std::string_view kind, std::string_view axis) { return fmt::format("{}_{}_parallelism", kind, axis); }
 
@@ -96,7 +96,7 @@ std::int64_t take_own_sizes(std::vector<AxisSize>& sizes, std::string_view rest,
     axis_of(sizes, rest).ici = 1;
     if (!is_any_left_open(translation)) give_rest();
   }
-  return count.value_or(static_cast<std::int64_t>(std::min(kMost, devices_beside(sizes, ""))));
+  return count.value_or(static_cast<std::int64_t>(std::min(kLargestExact, devices_beside(sizes, ""))));
 }
 
 std::int64_t size_of(const std::vector<AxisSize>& sizes, std::string_view name) {

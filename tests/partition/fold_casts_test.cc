@@ -15,16 +15,17 @@ namespace {
 
 std::string folded(const std::string& text) { return graph::to_text(with_casts_folded(graph::parse_graph(text).graph)); }
 
-const std::string kInputs =
+const std::string kFactors =
     "%0: bfloat16[2, 3] = input labels=(-, -)  # x\n"
     "%1: bfloat16[3, 4] = input labels=(-, -)  # w\n";
 
 TEST(FoldCasts, MakesAProductAsWideAsItIsRead) {
-  EXPECT_EQ(folded(kInputs + "%2: bfloat16[2, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # product\n"
-                             "%3: float32[2, 4] = cast %2  # cast\n"
-                             "return %3 as y\n"),
-            kInputs + "%2: float32[2, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # product\n"
-                      "return %2 as y\n");
+  EXPECT_EQ(folded(kFactors + "%2: bfloat16[2, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # product\n"
+                              "%3: float32[2, 4] = cast %2  # cast\n"
+                              "return %3 as y\n"),
+            kFactors +
+                "%2: float32[2, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # product\n"
+                "return %2 as y\n");
 }
 
 TEST(FoldCasts, LeavesWhatOthersReadOrWhatIsNoProduct) {
@@ -38,7 +39,7 @@ TEST(FoldCasts, LeavesWhatOthersReadOrWhatIsNoProduct) {
                                   "%3: bfloat16[2, 4] = unary %2 function=silu  # silu\n"
                                   "%4: float32[2, 4] = cast %3  # cast\n"
                                   "return %4 as y\n"}) {
-    EXPECT_EQ(folded(kInputs + rest), kInputs + rest);
+    EXPECT_EQ(folded(kFactors + rest), kFactors + rest);
   }
 }
 
