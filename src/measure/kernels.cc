@@ -174,18 +174,18 @@ graph::Work work_of(const Case& of, const std::vector<Array>& operands, const st
 
 // The matrix products that a kernel computes in float32; none if it computes something else.
 std::vector<Product> products_of(const Case& of, const std::vector<Array>& operands, const std::vector<Array>& results) {
-  if (operands.front().view.dtype != DType::float32) return {};
+  const bool is_outer = of.op == Op::grouped_outer;
+  const auto* einsum = std::get_if<graph::EinsumOf>(&of.attributes);
+  if ((einsum == nullptr && of.op != Op::grouped_matmul && !is_outer) || operands.front().view.dtype != DType::float32) return {};
   const auto size = [](const Array& array, std::size_t dim) { return array.view.shape[dim]; };
   const Array &a = operands[0], &b = operands[1], &c = results[0];
-  if (const auto* einsum = std::get_if<graph::EinsumOf>(&of.attributes)) {
+  if (einsum != nullptr) {
     const std::string& text = einsum->equation;  // "ab,cd->ef"
     const bool a_transposed = text[0] != text[7], b_transposed = text[4] != text[8];
     return {
         {size(c, 0), size(c, 1), size(a, a_transposed ? 0 : 1), a_transposed, b_transposed, a.as<float>(), b.as<float>(), c.as<float>()}};
   }
   std::vector<Product> products;
-  const bool is_outer = of.op == Op::grouped_outer;
-  if (of.op != Op::grouped_matmul && !is_outer) return products;
   const std::int64_t rows = size(a, 0) / kExperts, width = size(a, 1), columns = size(c, is_outer ? 2 : 1);
   for (std::int64_t expert = 0; expert < kExperts; ++expert) {
     const float* const of_a = a.as<float>() + expert * rows * width;

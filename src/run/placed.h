@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "backend/workers.h"
@@ -29,9 +30,10 @@ struct Placed {
 
   explicit operator bool() const { return !shards.empty(); }
   // One of the shards that are here: with several processes, each has only its own.
-  const Array& any_shard() const {
+  const Array& any_shard() const& {
     return *std::find_if(shards.begin(), shards.end(), [](const Array& shard) { return static_cast<bool>(shard); });
   }
+  Array any_shard() && { return std::as_const(*this).any_shard(); }  // so that it outlives a value that nobody keeps
   Shape seen_shape() const { return in_seen_order(shape, first); }
   std::int64_t bytes() const;  // as stored in this process
 };

@@ -62,7 +62,7 @@ double Evaluation::result(const char* name) const {
 
 // In the order of the batch. Every device has all of them.
 run::Array Evaluation::guesses(const char* name) const {
-  const run::Array& made = program_.output(name).any_shard();
+  const run::Array made = program_.output(name).any_shard();
   return feeding_.as_given(reshaped(made, {1, rows_, length_}), trainer_.pool());
 }
 

@@ -118,6 +118,19 @@ TEST(FuseLoss, LeavesALossWhoseLogitsAreReadOrWhoseGradientNeedsIt) {
   }
 }
 
+// The depth of x is a dim of the logits here, and tokens are summed.
+TEST(FuseLoss, LeavesLogitsThatAreAnotherProduct) {
+  const std::string text =
+      "%0: float32[2, 3, 4] = input labels=(-, -, -)  # x\n"
+      "%1: float32[3, 5] = input labels=(-, -)  # table\n"
+      "%2: int32[2, 4] = input labels=(-, -)  # targets\n"
+      "%3: int32[2, 4] = input labels=(-, -)  # segments\n"
+      "%4: float32[2, 4, 5] = einsum %0, %1 equation=\"bsm,sv->bmv\"  # logits\n"
+      "%5: float32[] = cross_entropy %4, %2, %3 z_loss=0.5  # loss\n"
+      "return %5 as loss\n";
+  EXPECT_EQ(fused(text), text);
+}
+
 // Compares the losses of three steps with those of a run that holds the logits. The later losses also show that the same is learnt.
 TEST(FuseLoss, TrainsAsTheLossOfLogits) {
   for (const std::string more : {"", "z_loss_multiplier=0.01", "logits_via_embedding=true", "gradient_accumulation_steps=2",

@@ -175,10 +175,8 @@ TEST(Verify, HoldsPortsToTheirBuffers) {
             "the input 'z': buffer 0 (x) has another port");
   EXPECT_EQ(broken([](Plan& p) { p.ports.erase(p.ports.begin()); }), "buffer 0 (x): a buffer that lasts as input without a port");
   EXPECT_EQ(broken([](Plan& p) { p.ports[1].view = at(p, kMultiply).operands[1]; }), "the state 'w': it is a slice of a value");
-  for (const int first : {-1, 9}) {
-    const std::string what = broken([&](Plan& p) { p.ports[1].first = first; });
-    EXPECT_TRUE(what.starts_with(fmt::format("the state 'w': dim {} of ", first)) && what.ends_with(" comes first")) << what;
-  }
+  EXPECT_EQ(broken([](Plan& p) { p.ports[1].first = -1; }), "the state 'w': dim -1 of 2 comes first");
+  EXPECT_EQ(broken([](Plan& p) { p.ports[1].first = 2; }), "the state 'w': dim 2 of 2 comes first");
 }
 
 TEST(Verify, HoldsInstructionsToTheViewsThatAreThere) {

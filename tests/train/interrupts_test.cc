@@ -105,6 +105,7 @@ TEST(Interrupts, AreTheSystemsBeforeAndAfterwards) {
     ::sigaction(signal, nullptr, &action);
     return action.sa_handler;
   };
+  const auto handler_of_hangup = std::signal(SIGHUP, SIG_DFL);  // the tests themselves may run under nohup
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const auto before = handler_of(signal);
     {
@@ -113,6 +114,7 @@ TEST(Interrupts, AreTheSystemsBeforeAndAfterwards) {
     }
     EXPECT_EQ(handler_of(signal), before);
   }
+  std::signal(SIGHUP, handler_of_hangup);
 }
 
 TEST(Interrupts, LeaveAHangupIgnoredAsNohupHasIt) {
