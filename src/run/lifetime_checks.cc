@@ -30,11 +30,7 @@ LifetimeChecks::LifetimeChecks(const plan::Plan& plan, std::vector<std::byte*> b
   end_run();
 }
 
-LifetimeChecks::~LifetimeChecks() {
-  for (std::size_t b = 0; b < begins_.size(); ++b) {
-    if (is_watched_[b]) ASAN_UNPOISON_MEMORY_REGION(begins_[b], static_cast<std::size_t>(bytes_[b] + kGap));
-  }
-}
+LifetimeChecks::~LifetimeChecks() { end_run(); }
 
 void LifetimeChecks::before(plan::InstructionId id) const {
   for (const std::size_t buffer : first_[static_cast<std::size_t>(id)]) open(buffer);
@@ -55,7 +51,7 @@ void LifetimeChecks::begin_run() const {
 
 void LifetimeChecks::end_run() const {
   for (std::size_t b = 0; b < begins_.size(); ++b) {
-    if (is_watched_[b]) open(b);
+    if (is_watched_[b]) ASAN_UNPOISON_MEMORY_REGION(begins_[b], static_cast<std::size_t>(bytes_[b] + kGap));
   }
 }
 

@@ -24,7 +24,7 @@ class LifetimeChecks {
   void before(plan::InstructionId id) const;  // opens the buffers that this instruction is the first to need
   void after(plan::InstructionId id) const;   // closes the buffers that it was the last to need
   void begin_run() const;                     // opens the inputs and closes the rest
-  void end_run() const;                       // opens all buffers, as they may be touched between runs
+  void end_run() const;                       // opens everything: between runs, another program may use the memory
 
  private:
   void open(std::size_t buffer) const;

@@ -97,7 +97,7 @@ bool has_heading(const std::string& page, const std::string& anchor) {
   for (const std::string& line : split(text_of(page), '\n')) {
     if (!line.starts_with("#")) continue;
     std::string made;
-    for (const char c : trim(line.substr(line.find(' ')))) {
+    for (const char c : trim(std::string_view(line).substr(line.find(' ')))) {
       if (c == ' ') made += '-';
       else if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_') made += static_cast<char>(std::tolower(c));
     }

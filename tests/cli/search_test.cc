@@ -92,7 +92,8 @@ TEST(Search, WritesTheSameAsJson) {
 
 TEST(Search, TellsSpeedsAsCompileDoes) {
   const std::string told = outcome(kSearched).out;
-  for (const Json& found : Json::parse(outcome(kSearched + "--json").out)["machines"].at(0)["front"]) {
+  const Json as_json = Json::parse(outcome(kSearched + "--json").out);
+  for (const Json& found : as_json["machines"].at(0)["front"]) {
     const std::string command = found["command"], compiled = outcome(command.substr(command.find("compile"))).out;
     const std::size_t end = compiled.find(" tokens/s a device"), begin = compiled.rfind(' ', end - 1);
     ASSERT_NE(end, std::string::npos) << compiled;
