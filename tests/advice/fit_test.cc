@@ -150,6 +150,7 @@ TEST(Fit, NamesTheNearestWhereNothingFits) {
   const Remedies found = remedies("model_name=deepseek3-671b compile_topology=v5e-4 per_device_batch_size=1 max_target_length=512");
   EXPECT_TRUE(found.offers.empty());
   ASSERT_TRUE(found.nearest);
+  EXPECT_EQ(found.nearest->devices, 4);
   EXPECT_THAT(to_text(found, 0), HasSubstr("changes makes it fit on as many devices; the nearest comes "));
 }
 
