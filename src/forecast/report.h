@@ -22,10 +22,11 @@ std::string report(const Forecast& forecast, const std::optional<Routing>& routi
 // One line on whether the step fits and by how much, and another on what waits in the host's memory, if anything does.
 std::string fit_words(const Forecast& forecast);
 
+// The seconds of all collectives on the critical path of the step.
+double critical_of_collectives(const Forecast& forecast);
+
 // A sentence on what XLA's step would take, if it would hardly fit, or on the memory of values that it holds and plans do not, if that is
 // much; begins with a space, or is empty.
-double critical_of_collectives(const Forecast& forecast);  // their seconds on the critical path
-
 std::string xla_words(const Forecast& forecast);
 
 // Describes a place in the step, such as the one where the most memory is needed: "in decoder/layers', at

@@ -33,7 +33,7 @@ struct Placed {
   const Array& any_shard() const& {
     return *std::find_if(shards.begin(), shards.end(), [](const Array& shard) { return static_cast<bool>(shard); });
   }
-  Array any_shard() && { return std::as_const(*this).any_shard(); }  // so that it outlives a value that nobody keeps
+  Array any_shard() && { return std::as_const(*this).any_shard(); }  // a copy, as a reference into a temporary would dangle
   Shape seen_shape() const { return in_seen_order(shape, first); }
   std::int64_t bytes() const;  // as stored in this process
 };

@@ -1,8 +1,11 @@
 // Tests of arrays, which are typed buffers, and of the pool that they come from.
 #include "run/array.h"
 
+#include <type_traits>
+
 #include <gtest/gtest.h>
 
+#include "run/placed.h"
 #include "tests/support.h"
 
 #if defined(NDEBUG) && (defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__))
@@ -36,6 +39,17 @@ TEST(Array, IsSeenInShapesOfAsManyElements) {
 }
 
 // Arrays of any size are allocated and freed in any order. Free memory makes room before more memory is taken.
+TEST(Placed, GivesAShardThatOutlivesIt) {
+  const auto made = [] {
+    Placed placed;
+    placed.shards = {Array(), Pool::create()->allocate({3}, DType::float32)};
+    return placed;
+  };
+  static_assert(!std::is_reference_v<decltype(made().any_shard())>);
+  const Array& shard = made().any_shard();
+  EXPECT_EQ(shard.view.shape, Shape{3});
+}
+
 TEST(Pool, HoldsNoMoreThanArraysTookAtOnce) {
   const auto pool = Pool::create();
   std::vector<Array> live;
