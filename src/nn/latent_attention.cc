@@ -93,6 +93,13 @@ struct Latent {
   Tensor key_rope_shared;
 };
 
+// Both as one vector for each token, [B, T, R + D], of the tokens so far. The cache keeps them so, because a new token reads this vector as
+// its key: joining the parts for each new token would copy the whole cache.
+Tensor cached(Builder& builder, const Context& context, const Latent& of, const Tokens& tokens) {
+  return update_cache(builder, context, "latent", graph::concat({of.latent, of.key_rope_shared}, 2), tokens.positions,
+                      {labels::cache_batch, labels::cache_sequence, labels::cache_kv});
+}
+
 Latent build_latent(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t rope_dim = shape.qk_rope_head_dim;
@@ -101,11 +108,7 @@ Latent build_latent(Builder& builder, const Context& context, Tensor x_BSM, cons
   const Tensor latent = tag(latent_norm(builder, context, "kv_norm", unscaled), "mla_kv");
   Tensor key_rope_shared = slice(low, 2, shape.kv_lora_rank, rope_dim);
   key_rope_shared = rope(builder, context, reshape(key_rope_shared, {context.rows, context.length, 1, rope_dim}), tokens.positions);
-  key_rope_shared = reshape(key_rope_shared, {context.rows, context.length, rope_dim});
-  if (context.trains()) return {latent, key_rope_shared};
-  const Labels kept{labels::cache_batch, labels::cache_sequence, labels::cache_kv};
-  return {update_cache(builder, context, "latent", latent, tokens.positions, kept),
-          update_cache(builder, context, "key_rope", key_rope_shared, tokens.positions, kept)};
+  return {latent, reshape(key_rope_shared, {context.rows, context.length, rope_dim})};
 }
 
 Up key_value_up(const config::AttentionShape& shape) {
@@ -117,32 +120,50 @@ Attended attend_expanded(Builder& builder, const Context& context, const Query& 
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
   const Tensor query = join_query(context, parts);
-  const auto [latent, key_rope_shared] = build_latent(builder, context, x_BSM, tokens);
-  const Tensor both = up(builder, context, latent, key_value_up(shape));
+  Latent read = build_latent(builder, context, x_BSM, tokens);
+  if (!context.trains()) {
+    const Tensor all = cached(builder, context, read, tokens);
+    read = {slice(all, 2, 0, shape.kv_lora_rank), slice(all, 2, shape.kv_lora_rank, shape.qk_rope_head_dim)};
+  }
+  const Tensor both = up(builder, context, read.latent, key_value_up(shape));
   const Labels as = latent_labels_of(context.mode()).key;
-  const Shape of_heads{context.rows, latent.size(1), shape.query_heads, shape.qk_rope_head_dim};
+  const Shape of_heads{context.rows, read.latent.size(1), shape.query_heads, shape.qk_rope_head_dim};
   const Tensor key_nope = constrain("key_nope", slice(both, 3, 0, nope), as);
-  const Tensor key_rope = constrain("key_rope", broadcast(key_rope_shared, of_heads, {0, 1, 3}), as);
+  const Tensor key_rope = constrain("key_rope", broadcast(read.key_rope_shared, of_heads, {0, 1, 3}), as);
   const Tensor key = tag(constrain("key", graph::concat({key_nope, key_rope}, 3), as), "key_proj");
   const Tensor value = tag(constrain("value", slice(both, 3, nope, shape.v_head_dim), as), "value_proj");
   return attend(builder, context, query, key, value, tokens, attention_of(context, {}));
 }
 
-// The same for one new token: its query is projected to the latent space, instead of all latents to the heads. The heads share the latents
-// as a single key head, and what they read from them is projected to the heads' values.
+// The same for few new tokens: their queries are projected to the latent space, instead of all latents to the heads. The heads share what
+// is cached as a single head of keys and values alike. Of what they read, the latents are projected to the heads' values; the rest, a
+// ninth in DeepSeek's models, is of no use, but leaving it out would take a copy of the cache.
 Attended attend_absorbed(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
-  const auto [latent, key_rope_shared] = build_latent(builder, context, x_BSM, tokens);
+  const Tensor all = cached(builder, context, build_latent(builder, context, x_BSM, tokens), tokens);
   const graph::Scope scope(builder, "wkv_b");
   const Tensor weight_RHD = up_weight(builder, context, shape.kv_lora_rank, key_value_up(shape));
   const Tensor query_BSHR = einsum("to_latent", "bshd,rhd->bshr", parts.nope, slice(weight_RHD, 2, 0, nope));
-  const auto one_key_head = [](Tensor x) { return reshape(x, {x.size(0), x.size(1), 1, x.size(2)}); };
-  const Tensor read_BSHR =
-      attend(builder, context, join_query(context, {query_BSHR, parts.rope}), one_key_head(graph::concat({latent, key_rope_shared}, 2)),
-             one_key_head(latent), tokens, attention_of(context, {}))
-          .out;
-  return {einsum("from_latent", "bshr,rhd->bshd", read_BSHR, slice(weight_RHD, 2, nope, shape.v_head_dim)), {}};
+  const Tensor one_head = reshape(all, {all.size(0), all.size(1), 1, all.size(2)});
+  const Tensor read =
+      attend(builder, context, join_query(context, {query_BSHR, parts.rope}), one_head, one_head, tokens, attention_of(context, {})).out;
+  return {einsum("from_latent", "bshr,rhd->bshd", slice(read, 3, 0, shape.kv_lora_rank),
+                 slice(weight_RHD, 2, nope, shape.v_head_dim)),
+          {}};
+}
+
+// Whether so few tokens are new that projecting them to the latent space and back takes fewer multiplications than projecting every slot of
+// the cache to the heads. Each new token reads those before it; if earlier ones are cached too, both ways take more.
+bool absorbs(const Context& context) {
+  if (context.trains()) return false;
+  if (context.mode() == Context::Mode::decode) return true;
+  const config::AttentionShape& shape = context.model.attention;
+  const std::int64_t pairs = context.length * (context.length + 1) / 2;
+  const std::int64_t projected = shape.kv_lora_rank * (shape.qk_nope_head_dim + shape.v_head_dim);
+  const std::int64_t expanded = context.cache_slots * projected + pairs * (shape.qk_head_dim() + shape.v_head_dim);
+  const std::int64_t absorbed = context.length * projected + pairs * 2 * (shape.kv_lora_rank + shape.qk_rope_head_dim);
+  return absorbed < expanded;
 }
 
 }  // namespace
@@ -153,7 +174,7 @@ Attended latent_attention(Builder& builder, const Context& context, const std::s
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
   const Query query = build_query(builder, context, query_in, tokens);
-  const auto attend_by = context.mode() == Context::Mode::decode ? attend_absorbed : attend_expanded;
+  const auto attend_by = absorbs(context) ? attend_absorbed : attend_expanded;
   const Attended made = attend_by(builder, context, query, kv_in, tokens);
   return {project_out(builder, context, constrain("out", made.out, as.out)), made.highest};
 }

@@ -105,6 +105,7 @@ TEST_P(Family, DecodesToWhatItIsTrainedOn) { expect_trained_logits("", {7, 7, 7}
 TEST_P(Family, DecodesAlikeUnscanned) { expect_trained_logits("scan_layers=false", {7, 7, 7}); }
 TEST_P(Family, DecodesFromTheFirstToken) { expect_trained_logits("", {1, 1, 1}); }
 TEST_P(Family, DecodesPromptsOfDifferentLengths) { expect_trained_logits("", {3, 9, 6}); }
+TEST_P(Family, DecodesPromptsThatFillMostOfTheCache) { expect_trained_logits("", {kLength - 1, kLength - 2, kLength - 1}); }
 TEST_P(Family, DecodesWithRandomExperts) { expect_trained_logits("use_random_routing=true router_skew=1", {3, 9, 6}); }
 TEST_P(Family, DecodesWithAttentionOfPlainProducts) { expect_trained_logits("attention=dot_product", {5, 5, 5}); }
 

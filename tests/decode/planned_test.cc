@@ -136,6 +136,49 @@ TEST(PlannedCopies, AreThoseOfHeadsThatDevicesShare) {
   EXPECT_EQ(copies_of(latent + "ici_tensor_parallelism=8", "decoder/moe_layers/self_attention/cache/latent"), 8);
 }
 
+// The cache of a row may have room for many more tokens than it has, so whatever else goes over it would take most of a step's time.
+void expect_slots_in_attention_alone(const std::string& family, const std::string& request, session::DecodeStage stage) {
+  constexpr std::int64_t kOddSlots = 211;  // no other dim has this size
+  const plan::Plan plan = plan_step(session_of(request + fmt::format(" max_target_length={}", kOddSlots), stage)).plan;
+  int readers = 0;
+  for (const plan::Instruction& instruction : plan.instructions) {
+    const auto has_slots = [&](plan::ViewId id) {
+      const Shape& shape = plan.view(id).shape;
+      return std::find(shape.begin(), shape.end(), kOddSlots) != shape.end();
+    };
+    const bool reads = std::any_of(instruction.operands.begin(), instruction.operands.end(), has_slots);
+    const bool writes = std::any_of(instruction.results.begin(), instruction.results.end(), has_slots);
+    if (instruction.op == graph::Op::attention) readers += reads ? 1 : 0;
+    if (instruction.op == graph::Op::attention || instruction.op == graph::Op::cache_write) continue;
+    EXPECT_FALSE(reads || writes) << family << ": " << instruction.path;
+  }
+  EXPECT_GT(readers, 0) << family;
+}
+
+TEST(PlannedSlots, AreReadByAttentionAlone) {
+  for (const test::SmallModel& model : test::small_models()) {
+    const std::string request = kSmallWidths + model.request + "compile_topology=cpu-1 max_prefill_predict_length=5";
+    for (const session::DecodeStage stage : {session::DecodeStage::token, session::DecodeStage::prompt})
+      expect_slots_in_attention_alone(model.family, request, stage);
+  }
+}
+
+// Latent attention projects the queries of few new tokens to the latent space, and those of many leave it to each slot's latent to come to
+// the heads.
+TEST(PlannedPrompts, ProjectQueriesOrSlotsWhicheverTakesLess) {
+  const auto projects_queries = [](std::int64_t tokens, std::int64_t slots) {
+    const std::string lengths = fmt::format("max_prefill_predict_length={} max_target_length={}", tokens, slots);
+    const std::string model = "model_name=deepseek3-671b override_model_config=true base_num_decoder_layers=1 first_num_dense_layers=1 ";
+    const plan::Plan plan = plan_step(session_of(model + "compile_topology=h100-1 " + lengths, session::DecodeStage::prompt)).plan;
+    return std::any_of(plan.instructions.begin(), plan.instructions.end(),
+                       [](const plan::Instruction& instruction) { return instruction.path.ends_with("wkv_b/to_latent"); });
+  };
+  EXPECT_TRUE(projects_queries(64, 128));
+  EXPECT_TRUE(projects_queries(512, 16384));
+  EXPECT_FALSE(projects_queries(64, 64));
+  EXPECT_FALSE(projects_queries(1024, 2048));
+}
+
 TEST(PlannedWeights, AreInTheTypeOfTheArithmetic) {
   const auto bytes = [](const std::string& types) {
     return held(plan_step(session_of(kSmallWidths + test::small_model("llama2").request + "compile_topology=cpu-1 " + types)),

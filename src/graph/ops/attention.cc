@@ -65,11 +65,11 @@ double keys_in_reach(const NodeView& v) {
   return keys;
 }
 
-// The average number of keys that a query sees. In a whole row those up to its own; a few new tokens see all that are kept.
+// The average number of keys that a query sees: those of a whole row or prompt up to its own; a single new token sees all that are kept.
 double keys_of_a_query(const NodeView& v) {
-  const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
-  if (queries != keys || keys == 0) return keys_in_reach(v);
-  return pairs_seen(keys, v.of<AttentionOf>()) / static_cast<double>(keys);
+  const std::int64_t queries = v.operand(0).shape[1];
+  if (queries <= 1) return keys_in_reach(v);
+  return pairs_seen(queries, v.of<AttentionOf>()) / static_cast<double>(queries);
 }
 
 // The share of keys and values that some query sees.
@@ -77,7 +77,7 @@ double keys_read(const NodeView& v, std::size_t operand) {
   const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
   const bool are_keys = operand == 1 || operand == 2;
   if (!are_keys || queries >= keys) return 1;
-  return std::min(1.0, (keys_in_reach(v) + static_cast<double>(queries - 1)) / static_cast<double>(keys));
+  return (queries > 1 ? static_cast<double>(queries) : keys_in_reach(v)) / static_cast<double>(keys);
 }
 
 // Queries may be sharded along their length, in which case each device reads all keys; heads may be sharded as far as the key heads can be.
