@@ -50,9 +50,13 @@ PlannedStep plan_step(const session::Session& session) {
   return {std::move(program), std::move(made)};
 }
 
+void note_offloading(const session::Session& session) {
+  if (!session.target.chip.has_memory_of_host()) train::say_what_stays_on_device(session.loaded.settings);
+}
+
 Planned plan_step(const std::vector<std::string>& request) {
   session::Session session = session::open(request);
-  if (!session.target.chip.has_memory_of_host()) train::say_what_stays_on_device(session.loaded.settings);
+  note_offloading(session);
   PlannedStep step = plan_step(session);
   return {std::move(session), std::move(step)};
 }

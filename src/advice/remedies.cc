@@ -402,12 +402,11 @@ std::vector<Keys> fewer_passes(const config::Settings& settings) {
   return all;
 }
 
-Offer offer_of(const Keys& keys, const Planned& planned) {
-  const forecast::Forecast& forecast = planned.step.forecast;
-  const config::Settings& settings = planned.session.loaded.settings;
+Offer offer_of(const Keys& keys, const session::Session& session, const forecast::Forecast& forecast) {
+  const std::int64_t tokens_of_row = session.decodes ? session.decodes->new_tokens : session.loaded.settings.integer("max_target_length");
   return {keys,
-          planned.session.mesh.devices(),
-          planned.session.batch.rows_to_train * settings.integer("max_target_length"),
+          session.mesh.devices(),
+          session.batch.rows_to_train * tokens_of_row,
           forecast.memory.peak,
           forecast.usable_memory,
           forecast.seconds,

@@ -25,7 +25,8 @@ struct Offer {
   bool fits_well() const { return fits() && !is_narrow; }
 };
 
-Offer offer_of(const Keys& keys, const Planned& planned);
+Offer offer_of(const Keys& keys, const session::Session& session, const forecast::Forecast& forecast);
+inline Offer offer_of(const Keys& keys, const Planned& planned) { return offer_of(keys, planned.session, planned.step.forecast); }
 std::string speed_words(const Offer& offer);  // "12,345" tokens/s a device
 std::string change_words(const Offer& offer);  // the keys as words to paste, with what has to be known of the change in brackets
 

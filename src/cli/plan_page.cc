@@ -29,10 +29,6 @@ PagePlan page_plan(const std::string& name, const PlannedRun& planned, const std
   return {name, planned.session, planned.plan, planned.forecast, request};
 }
 
-PagePlan page_plan(const std::string& name, const advice::Planned& planned, const std::vector<std::string>& request) {
-  return {name, planned.session, planned.step.program.plan, planned.step.forecast, request};
-}
-
 std::string write_page(const std::string& path, const forecast::Front& front, const std::vector<PagePlan>& plans) {
   std::vector<forecast::ShownPlan> shown;
   for (const PagePlan& plan : plans) {

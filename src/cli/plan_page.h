@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "advice/planned.h"
 #include "cli/planned_run.h"
 #include "forecast/page/page.h"
 
@@ -22,7 +21,6 @@ struct PagePlan {
 };
 
 PagePlan page_plan(const std::string& name, const PlannedRun& planned, const std::vector<std::string>& request);
-PagePlan page_plan(const std::string& name, const advice::Planned& planned, const std::vector<std::string>& request);
 
 // Writes the page, whole or not at all, and returns a sentence on it: "The page is in F.html: 812.0 KiB."
 std::string write_page(const std::string& path, const forecast::Front& front, const std::vector<PagePlan>& plans);

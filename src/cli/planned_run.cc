@@ -15,22 +15,18 @@ std::optional<session::DecodeStage> decode_stage(const Arguments& arguments) {
   return std::nullopt;
 }
 
-session::Session open_run(const std::vector<std::string>& request, std::optional<session::DecodeStage> stage) {
-  return stage ? session::open_to_decode(request, *stage) : session::open(request);
+session::Session open_run(const std::vector<std::string>& request, std::optional<session::DecodeStage> stage, session::Evenness evenness) {
+  return stage ? session::open_to_decode(request, *stage, evenness) : session::open(request, evenness);
 }
 
 std::string fit_words(const session::Session& session) { return session.decodes ? decode::fit_words(session) : advice::fit_words(session); }
 
 PlannedRun plan_run(const std::vector<std::string>& request, std::optional<session::DecodeStage> stage) {
-  if (!stage) {
-    advice::Planned planned = advice::plan_step(request);
-    train::StepProgram& program = planned.step.program;
-    return {std::move(planned.session), std::move(program.plan), std::move(program.choices), std::move(planned.step.forecast)};
-  }
   session::Session session = open_run(request, stage);
-  decode::PlannedStep step = decode::plan_step(session);
-  step.forecast.decoding->most = decode::most_rows(session, step.forecast);
-  return {std::move(session), std::move(step.plan), std::move(step.program.choices), std::move(step.forecast)};
+  if (!stage) advice::note_offloading(session);
+  PlannedRun planned = advice::plan_run(std::move(session));
+  if (stage) planned.forecast.decoding->most = decode::most_rows(planned.session, planned.forecast);
+  return planned;
 }
 
 }  // namespace moesh::cli

@@ -29,6 +29,8 @@ constexpr Option kSearchOptions[] = {
     {"--devices", "N..M", "machines of compile_topology's kind with so many devices, from the smallest on, until something fits"},
     {"--against", "KEY=VALUE...", "holds a layout of yours against the best, and tells what makes the difference"},
     {"--most", "N", "makes at most N plans; 10000 where it is left out"},
+    kDecodeStep,
+    kPrefillStep,
     kThreads,
     {"--html", "FILE", "one page to look at, offline: what was found, and the fastest beside yours or beside the one that takes the least"},
     {"--json", "", "all that is on the front, as JSON"},
@@ -41,6 +43,7 @@ constexpr std::string_view kSearchExamples[] = {
     "search model_name=llama2-7b compile_topology=v5e-64 --devices 4..64 --most 200 --html best.html",
     "search model_name=mixtral-8x7b compile_topology=v6e-64 per_device_batch_size=4 --most 200 --against ici_fsdp_parallelism=64 "
     "remat_policy=full",
+    "search --decode model_name=mixtral-8x7b compile_topology=h100-8",
     "search --from torchtitan \"--config llama3_8b\" compile_topology=h100-8",
 };
 
@@ -95,11 +98,12 @@ std::vector<std::string> machines_of(const session::Session& session, const Want
   return names;
 }
 
-search::OnMachine searched(std::vector<std::string> request, const mesh::Topology& machine, const search::Effort& effort) {
+search::OnMachine searched(std::vector<std::string> request, const mesh::Topology& machine, const search::Effort& effort,
+                           search::Stage stage) {
   std::erase_if(request, [](const std::string& word) { return word.starts_with(kMachine); });
   request.push_back(kMachine + machine.name);
   request = search::filled(request);
-  return {machine.name, request, machine.devices(), search::search(request, effort)};
+  return {machine.name, request, machine.devices(), search::search(request, effort, stage)};
 }
 
 struct NamedRequest {
@@ -107,22 +111,22 @@ struct NamedRequest {
   std::vector<std::string> request;
 };
 
-NamedRequest named(const std::string& name, const search::OnMachine& on, const search::Found& found) {
-  return {name, config::joined(on.request, found.offer.keys)};
+NamedRequest named(const std::string& name, const std::vector<std::string>& request, const search::Found& found) {
+  return {name, config::joined(request, found.offer.keys)};
 }
 
 std::string write_search_page(const std::string& path, const search::Told& told, const std::string& title) {
   const search::OnMachine& on = told.machines.back();
   const std::vector<search::Found>& front = on.outcome.front;
   if (front.empty()) return "No page is written: nothing fits.";
-  std::vector<NamedRequest> requests{named("fastest", on, front.front())};
+  std::vector<NamedRequest> requests{named("fastest", on.request, front.front())};
   if (told.against) {
-    requests.push_back(named("yours", on, *told.against));
+    requests.push_back(named("yours", told.against->request, told.against->found));
   } else if (front.size() > 1) {
-    requests.push_back(named("least memory", on, front.back()));
+    requests.push_back(named(on.outcome.beside == search::Beside::memory ? "least memory" : "shortest step", on.request, front.back()));
   }
-  std::vector<advice::Planned> planned;
-  for (const NamedRequest& one : requests) planned.push_back(advice::plan_step(one.request));
+  std::vector<PlannedRun> planned;
+  for (const NamedRequest& one : requests) planned.push_back(plan_run(one.request, told.stage));
   std::vector<PagePlan> plans;
   for (std::size_t i = 0; i < requests.size(); ++i)
     plans.push_back(page_plan(requests.size() > 1 ? requests[i].name : "", planned[i], requests[i].request));
@@ -145,10 +149,11 @@ Asked asked_of(const Arguments& arguments) {
 }
 
 // The user's layout. That of another program may be one that is not planned; the search goes on without it.
-std::optional<search::Found> yours_of(const Arguments& arguments, const Asked& asked) {
+std::optional<search::Yours> yours_of(const Arguments& arguments, const Asked& asked) {
   if (asked.yours.empty()) return std::nullopt;
   try {
-    return search::found_of(asked.yours, advice::plan_step(config::joined(asked.request, asked.yours)));
+    const PlannedRun planned = plan_run(config::joined(asked.request, asked.yours), decode_stage(arguments));
+    return search::Yours{asked.request, search::found_of(asked.yours, planned.session, planned.forecast)};
   } catch (const Error& error) {
     if (arguments.has("--against")) throw;
     log_notice(fmt::format("the job's own layout is not compared: {}", error.what()));
@@ -157,7 +162,7 @@ std::optional<search::Found> yours_of(const Arguments& arguments, const Asked& a
 }
 
 // The model's name. A job of another program mostly gives the model's sizes only.
-std::string trained_words(const Arguments& arguments, const session::Session& session) {
+std::string model_words(const Arguments& arguments, const session::Session& session) {
   if (session.shape.name != "default") return session.shape.name;
   return arguments.has(kFrom.name) ? fmt::format("the job of {}", arguments.values(kFrom.name).front()) : "the default model";
 }
@@ -169,16 +174,16 @@ int run_search(const Arguments& arguments) {
   search::Effort effort{.objective = wanted.objective};
   effort.most_plans = count_of(arguments, "--most", kMostPlans, "--most 10000").value_or(effort.most_plans);
   effort.threads = threads_of(arguments) > 0 ? threads_of(arguments) : usable_cores();
-  const session::Session session = session::open(request, session::Evenness::reported);
+  const session::Session session = open_run(request, decode_stage(arguments), session::Evenness::reported);
   if (session.loaded.settings.text("compile_topology").empty())
     refuse("a search needs a machine", "the command line", "compile_topology=KIND-SIZE; `moesh help hardware` lists the kinds");
-  search::Told told{wanted.objective, {}, yours_of(arguments, asked), effort.threads};
+  search::Told told{wanted.objective, decode_stage(arguments), {}, yours_of(arguments, asked), effort.threads};
   for (const std::string& machine : machines_of(session, wanted)) {
-    told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort));
+    told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort, told.stage));
     if (!told.machines.back().outcome.front.empty()) break;
   }
-  const std::string title =
-      fmt::format("The best ways to train {} on {} that were found", trained_words(arguments, session), session.target.chip.title);
+  const std::string title = fmt::format("The best ways to {} {} on {} that were found", told.stage ? "decode with" : "train",
+                                        model_words(arguments, session), session.target.chip.title);
   if (arguments.has("--json")) {
     fmt::print("{}\n", search::to_json(told));
   } else {
@@ -195,12 +200,14 @@ int run_search(const Arguments& arguments) {
 
 const Command kSearch{
     "search",
-    "[FILE.yml] key=value ... [--from PROGRAM TEXT] [--objective time|memory|devices] [--devices N..M] [--against KEY=VALUE...] "
-    "[--most N] [--html FILE] [--threads N] [--json]",
+    "[FILE.yml] key=value ... [--decode|--prefill] [--from PROGRAM TEXT] [--objective time|memory|devices] [--devices N..M] "
+    "[--against KEY=VALUE...] [--most N] [--html FILE] [--threads N] [--json]",
     "the best layouts for a model, a machine and a batch",
     "Plans training steps with what the request leaves open: rule sets, sizes of axes, ways to the experts, remat policies, and in how\n"
     "many passes the batch is taken; without per_device_batch_size also how large it is. What the request gives stays. The table holds\n"
     "those of which none is better in both time and memory, from the fastest to the one that takes the least, with the command of each.\n"
+    "With --decode or --prefill it plans decoding instead. Then, without per_device_batch_size, the table goes from the most tokens/s to\n"
+    "the shortest time of a token: more rows make all faster and each slower.\n"
     "Of another program's request (--from) the model and the rows of a step stay, and its own layout is compared with the best.\n"
     "Times are predicted as by `moesh compile`. Exit code 1 when nothing fits; then the nearest is told.",
     kSearchOptions,

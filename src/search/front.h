@@ -1,4 +1,4 @@
-// The Pareto front of plans by time and memory.
+// The Pareto front of plans by the time of a token, all devices together, and one more measure.
 #pragma once
 
 #include <cstdint>
@@ -25,32 +25,43 @@ struct Found {
   double seconds_per_token() const { return offer.seconds * static_cast<double>(offer.devices) / static_cast<double>(offer.tokens); }
 };
 
-// Lower bounds on the time and peak memory of plans that were not made yet.
+// What plans are compared by besides the time of a token: the memory that they take, or how long a step takes, which more rows make longer
+// though a token then takes less.
+enum class Beside { memory, step };
+
+// Lower bounds on what plans take that were not made yet.
 struct Bound {
   double seconds_per_token = 0;
   std::int64_t peak = 0;
+  double seconds = 0;  // of a step
 };
 
-// Keeps all plans that no other one beats in both time and memory, and shows those of them that clearly differ. What is shown therefore
-// does not depend on the order in which plans are found.
+// Keeps all plans that no other one beats in both measures, and shows those of them that clearly differ. What is shown therefore does not
+// depend on the order in which plans are found.
 class Front {
  public:
-  // `far_slower`: a plan that is slower than the fastest by more than this factor is of no use, however little memory it takes.
-  explicit Front(double far_slower) : far_slower_(far_slower) {}
+  // `far_slower`: a plan that is slower than the fastest by more than this factor is of no use, whatever else it takes.
+  explicit Front(double far_slower, Beside beside = Beside::memory) : far_slower_(far_slower), beside_(beside) {}
 
   void add(const Found& found);
 
-  // Whether plans within the bound cannot be of use: there is a found plan than which they can be neither clearly faster nor clearly
-  // smaller, or they are far slower than the fastest.
+  // Whether plans within the bound cannot be of use: there is a found plan than which they can be clearly better in neither measure, or
+  // they are far slower than the fastest.
   bool excludes(const Bound& bound) const;
 
-  // The plans to show, the fastest first. For each plan that was found, one is shown that is at most a thousandth slower and at most a
-  // twentieth larger, unless the plan is far slower than the fastest.
+  // The plans to show, the fastest first. For each plan that was found, one is shown that is at most a thousandth slower and takes at most
+  // a twentieth more, unless the plan is far slower than the fastest.
   std::vector<Found> found() const;
 
  private:
+  double taken_by(const Found& found) const {
+    return beside_ == Beside::memory ? static_cast<double>(found.offer.peak) : found.offer.seconds;
+  }
+  bool takes_as_little(const Found& found, double taken) const;
+
   double far_slower_;
-  std::vector<Found> best_;  // each is slower and smaller than the one before
+  Beside beside_;
+  std::vector<Found> best_;  // each is slower than the one before, and takes less
 };
 
 }  // namespace moesh::search

@@ -15,7 +15,7 @@
 namespace moesh::search {
 namespace {
 
-constexpr std::size_t kMostRows = 12;
+constexpr std::size_t kMostShown = 12;
 constexpr std::size_t kMostDifferences = 5;
 constexpr double kLeastShare = 0.05;  // smaller shares of a step are not shown
 
@@ -41,8 +41,10 @@ std::string layout_words(const Found& found) {
   return others.empty() ? found.layout : found.layout + "; " + join(others, " ");
 }
 
-std::string command_of(const OnMachine& on, const Found& found) {
-  return shell_line(joined(joined({"./moesh", "compile"}, on.request), found.offer.keys));
+std::string command_of(Stage stage, const std::vector<std::string>& request, const Found& found) {
+  std::vector<std::string> command{"./moesh", "compile"};
+  if (stage) command.emplace_back(session::option_of(*stage));
+  return shell_line(joined(joined(command, request), found.offer.keys));
 }
 
 std::string count_words(const Outcome& outcome, int threads) {
@@ -65,11 +67,20 @@ std::string count_words(const Outcome& outcome, int threads) {
   return words;
 }
 
+// The first of the front or, if it goes from many rows to few, some from all over it.
 std::vector<Found> shown(const Told& told) {
-  std::vector<Found> found = told.machines.back().outcome.front;
-  if (found.size() > kMostRows) found.resize(kMostRows);
+  const Outcome& outcome = told.machines.back().outcome;
+  const std::vector<Found>& front = outcome.front;
+  const std::size_t count = std::min(front.size(), kMostShown);
+  std::vector<Found> found;
+  for (std::size_t i = 0; i < count; ++i)
+    found.push_back(front[outcome.beside == Beside::step && count > 1 ? i * (front.size() - 1) / (count - 1) : i]);
   if (told.objective == Objective::memory) std::reverse(found.begin(), found.end());
   return found;
+}
+
+std::string tokens_words(const Found& found) {
+  return found.offer.tokens == 1 ? "a token" : human_count(static_cast<double>(found.offer.tokens)) + " tokens";
 }
 
 std::string mfu_words(const Found& found) { return found.mfu ? fmt::format("{:.1f}%", 100 * *found.mfu) : "-"; }
@@ -79,29 +90,34 @@ std::string peak_words(const advice::Offer& offer) { return human_bytes(offer.pe
 std::string table_of(const Told& told, const std::vector<Found>& rows, int width) {
   const auto is_alike = [&](const Found& found) { return found.offer.tokens == rows.front().offer.tokens; };
   const bool has_steps_alike = std::all_of(rows.begin(), rows.end(), is_alike);
-  Table table({{"", true}, {has_steps_alike ? "a step" : "a step of", true}, {"tokens/s a device", true}, {"MFU", true},
-               {"of " + human_bytes(told.machines.back().outcome.usable_memory), true}, {"layout", false, Room::wrap},
-               {"time goes to", false, Room::wrap, 1}});
+  const bool have_mfu = std::any_of(rows.begin(), rows.end(), [](const Found& found) { return found.mfu.has_value(); });
+  std::vector<Column> columns{{"", true}, {has_steps_alike ? "a step" : "a step of", true}, {"tokens/s a device", true}};
+  if (have_mfu) columns.push_back({"MFU", true});
+  columns.insert(columns.end(), {{"of " + human_bytes(told.machines.back().outcome.usable_memory), true},
+                                 {"layout", false, Room::wrap},
+                                 {"time goes to", false, Room::wrap, 1}});
+  Table table(std::move(columns));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Found& found = rows[i];
     const std::string step = human_seconds(found.offer.seconds);
-    table.add({std::to_string(i + 1),
-               has_steps_alike ? step : step + " for " + human_count(static_cast<double>(found.offer.tokens)) + " tokens",
-               speed_words(found.offer), mfu_words(found), peak_words(found.offer),
-               layout_words(found), limit_words(found)});
+    std::vector<std::string> cells{std::to_string(i + 1), has_steps_alike ? step : step + " for " + tokens_words(found),
+                                   speed_words(found.offer)};
+    if (have_mfu) cells.push_back(mfu_words(found));
+    cells.insert(cells.end(), {peak_words(found.offer), layout_words(found), limit_words(found)});
+    table.add(std::move(cells));
   }
   return table.text(width);
 }
 
-std::string commands_of(const OnMachine& on, const std::vector<Found>& rows) {
+std::string commands_of(Stage stage, const OnMachine& on, const std::vector<Found>& rows) {
   std::string text;
-  for (std::size_t i = 0; i < rows.size(); ++i) text += fmt::format("{:>2}  {}\n", i + 1, command_of(on, rows[i]));
+  for (std::size_t i = 0; i < rows.size(); ++i) text += fmt::format("{:>2}  {}\n", i + 1, command_of(stage, on.request, rows[i]));
   return text;
 }
 
-std::string nearest_words(const Outcome& outcome) {
+std::string nearest_words(Stage stage, const Outcome& outcome) {
   if (!outcome.nearest && outcome.counts.layouts == outcome.counts.too_large)
-    return fmt::format("nothing fits: parameters and moments alone take {} a device or more, {} are there",
+    return fmt::format("nothing fits: {} alone take {} a device or more, {} are there", stage ? "parameters" : "parameters and moments",
                        human_bytes(outcome.least_state), human_bytes(outcome.usable_memory));
   if (!outcome.nearest && outcome.first_refusal.empty()) return "nothing could be planned";
   if (!outcome.nearest) return "nothing could be planned: " + outcome.first_refusal;
@@ -130,7 +146,7 @@ std::string differences(const Found& from, const Found& to, int width) {
 }
 
 std::string against_words(const Told& told, const Found& best, int width) {
-  const Found& yours = *told.against;
+  const Found& yours = told.against->found;
   const double speed = yours.seconds_per_token() / best.seconds_per_token();
   std::string text = fmt::format("Yours is {}: {}, {} tokens/s a device, {}{}. ", layout_words(yours),
                                  human_seconds(yours.offer.seconds), speed_words(yours.offer), human_bytes(yours.offer.peak),
@@ -144,24 +160,26 @@ std::string against_words(const Told& told, const Found& best, int width) {
 
 std::string to_text(const Told& told, int width) {
   std::string text;
+  const auto nearest_on = [&](const OnMachine& on) { return nearest_words(told.stage, on.outcome); };
   for (std::size_t i = 0; i + 1 < told.machines.size(); ++i)
-    text += wrapped(fmt::format("{}: {}.\n", devices_words(told.machines[i]), nearest_words(told.machines[i].outcome)), width, 2);
+    text += wrapped(fmt::format("{}: {}.\n", devices_words(told.machines[i]), nearest_on(told.machines[i])), width, 2);
   const OnMachine& last = told.machines.back();
   const Outcome& outcome = last.outcome;
   text += wrapped(fmt::format("{}: {}\n", devices_words(last), count_words(outcome, told.threads)), width, 2);
   text += "\n";
-  if (outcome.front.empty()) return text + wrapped("On " + devices_words(last) + " " + nearest_words(outcome) + ".\n", width, 2);
+  if (outcome.front.empty()) return text + wrapped("On " + devices_words(last) + " " + nearest_on(last) + ".\n", width, 2);
   const std::vector<Found> rows = shown(told);
-  text += table_of(told, rows, width) + "\n" + commands_of(last, rows);
+  text += table_of(told, rows, width) + "\n" + commands_of(told.stage, last, rows);
   if (told.against) text += "\n" + against_words(told, outcome.front.front(), width);
-  return text + "\n" + wrapped("Not tried: " + join(never_tried(), "; ") + ".\n", width, 2);
+  return text + "\n" + wrapped("Not tried: " + join(never_tried(told.stage), "; ") + ".\n", width, 2);
 }
 
 forecast::Front front_of(const Told& told, const std::string& title) {
   const OnMachine& on = told.machines.back();
   forecast::Front front{title, {devices_words(on) + ": " + count_words(on.outcome, told.threads)}, page::Table{}};
-  front.sentences.push_back("Of what was found none is better in both time and memory than what stands here. Not tried: " +
-                            join(never_tried(), "; ") + ".");
+  front.sentences.push_back(fmt::format("Of what was found none is better in both {} than what stands here. Not tried: ",
+                                        on.outcome.beside == Beside::memory ? "time and memory" : "speed and the time of a step") +
+                            join(never_tried(told.stage), "; ") + ".");
   front.table->headings = {{"a step", true}, {"tokens/s a device", true}, {"MFU", true},
                            {"of " + human_bytes(on.outcome.usable_memory), true}, {"layout"}, {"time goes to"}, {"command"}};
   for (const Found& found : shown(told)) {
@@ -172,17 +190,17 @@ forecast::Front front_of(const Told& told, const std::string& title) {
                                  page::number_cell(peak_words(offer), static_cast<double>(offer.peak)),
                                  {layout_words(found)},
                                  {limit_words(found)},
-                                 {command_of(on, found)}});
+                                 {command_of(told.stage, on.request, found)}});
   }
   return front;
 }
 
 namespace {
 
-void add(JsonWriter& json, const OnMachine& on, const Found& found) {
+void add(JsonWriter& json, Stage stage, const std::vector<std::string>& request, const Found& found) {
   const advice::Offer& offer = found.offer;
   json.begin_object();
-  json.key("command").value(command_of(on, found)).key("keys").begin_array();
+  json.key("command").value(command_of(stage, request, found)).key("keys").begin_array();
   for (const std::string& key : offer.keys) json.value(key);
   json.end_array();
   json.key("layout").value(found.layout).key("devices").value(offer.devices).key("tokens_per_step").value(offer.tokens);
@@ -195,7 +213,7 @@ void add(JsonWriter& json, const OnMachine& on, const Found& found) {
   json.end_object().end_object();
 }
 
-void add(JsonWriter& json, const OnMachine& on) {
+void add(JsonWriter& json, Stage stage, const OnMachine& on) {
   const Outcome& outcome = on.outcome;
   const Counts& counts = outcome.counts;
   json.begin_object().key("machine").value(on.machine).key("devices").value(on.devices).key("usable_bytes").value(outcome.usable_memory);
@@ -207,9 +225,9 @@ void add(JsonWriter& json, const OnMachine& on) {
   if (counts.refused > 0) json.key("first_refusal").value(outcome.first_refusal);
   json.key("seconds").value(outcome.seconds);
   json.line().key("front").begin_array();
-  for (const Found& found : outcome.front) add(json.line(), on, found);
+  for (const Found& found : outcome.front) add(json.line(), stage, on.request, found);
   json.end_array();
-  if (outcome.nearest) add(json.line().key("nearest"), on, *outcome.nearest);
+  if (outcome.nearest) add(json.line().key("nearest"), stage, on.request, *outcome.nearest);
   json.end_object();
 }
 
@@ -218,11 +236,11 @@ void add(JsonWriter& json, const OnMachine& on) {
 std::string to_json(const Told& told) {
   JsonWriter json;
   json.begin_object().key("machines").begin_array();
-  for (const OnMachine& on : told.machines) add(json.line(), on);
+  for (const OnMachine& on : told.machines) add(json.line(), told.stage, on);
   json.end_array();
-  if (told.against) add(json.line().key("against"), told.machines.back(), *told.against);
+  if (told.against) add(json.line().key("against"), told.stage, told.against->request, told.against->found);
   json.line().key("not_tried").begin_array();
-  for (const std::string& what : never_tried()) json.value(what);
+  for (const std::string& what : never_tried(told.stage)) json.value(what);
   json.end_array().line().end_object();
   return json.text();
 }

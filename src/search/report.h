@@ -18,11 +18,18 @@ struct OnMachine {
   Outcome outcome;
 };
 
+// A layout of the user's, which is compared with the best.
+struct Yours {
+  std::vector<std::string> request;  // without the layout's own keys; its machine may be larger than the one where something fits
+  Found found;
+};
+
 // All that a report tells.
 struct Told {
   Objective objective = Objective::time;
+  Stage stage = {};                 // of decoding; nothing for training
   std::vector<OnMachine> machines;  // the smallest first; on all but the last nothing fits
-  std::optional<Found> against;     // the user's layout, which is compared with the best
+  std::optional<Yours> against;
   int threads = 1;
 };
 

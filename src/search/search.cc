@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -16,11 +17,10 @@
 
 #include <fmt/core.h>
 
-#include "advice/planned.h"
+#include "advice/planned_run.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "plan/print.h"
-#include "search/space.h"
 #include "session/reopen.h"
 
 namespace moesh::search {
@@ -61,17 +61,13 @@ void for_each(std::size_t count, int threads, const std::function<void(std::size
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
-double far_slower(Objective objective) { return objective == Objective::memory ? 4 : 1.25; }
+double far_slower(Objective objective, Beside beside) {
+  if (beside == Beside::step) return std::numeric_limits<double>::infinity();  // the fewest rows take the shortest step
+  return objective == Objective::memory ? 4 : 1.25;
+}
 
 // Rounds times to a thousandth, so that of layouts whose times hardly differ the simpler one stays first.
-long pace_of(double seconds) { return std::lround(1000 * std::log(std::max(seconds, 1e-300))); }
-
-// Without notices, which the request's session logged.
-advice::Planned replanned(const std::vector<std::string>& request) {
-  session::Session session = session::reopen(request);
-  advice::PlannedStep step = advice::plan_step(session);
-  return {std::move(session), std::move(step)};
-}
+long pace_of(double seconds) { return std::lround(1000 * std::log(seconds)); }
 
 // A plan that was made, or the reason why it is not possible.
 struct Made {
@@ -138,12 +134,13 @@ std::size_t work_of(const plan::Plan& plan) {
 }
 
 // The plans of one layout, as a grid: each row saves less for the backward pass than the one before, and each column has fewer tokens
-// per pass. Along both, time grows and memory falls, except that memory may grow from one pass to several. Plans that were made
-// therefore bound those beyond them.
+// per pass. Along both, the time of a token grows and memory falls, except that memory may grow from one pass to several; the time of a
+// step that is one pass falls with its tokens. Plans that were made therefore bound those beyond them.
 class Grid {
  public:
-  Grid(const std::vector<std::string>& request, std::int64_t usable_memory, const Candidate& candidate)
+  Grid(const std::vector<std::string>& request, Stage stage, std::int64_t usable_memory, const Candidate& candidate)
       : request_(request),
+        stage_(stage),
         candidate_(candidate),
         usable_(usable_memory),
         last_{candidate.remats.size() - 1, candidate.passes.size() - 1},
@@ -153,7 +150,7 @@ class Grid {
 
   // Makes the plan with all tokens in one pass and the least saved, by which layouts are compared.
   void plan_first() { plan({last_.remat, 0}); }
-  double first_seconds() const { return seconds_of({last_.remat, 0}); }
+  double first_seconds() const { return at({last_.remat, 0}).found ? seconds_of({last_.remat, 0}) : std::numeric_limits<double>::max(); }
 
   // The same for layouts whose first plans do the same, and which have the same further plans.
   using Work = std::tuple<std::size_t, std::vector<Keys>, std::vector<Keys>>;
@@ -184,6 +181,7 @@ class Grid {
   struct Cell {
     bool is_planned = false;
     std::optional<Found> found;
+    std::string refusal;
   };
 
   Cell& at(Place place) { return cells_[place.remat * candidate_.passes.size() + place.pass]; }
@@ -196,26 +194,28 @@ class Grid {
     const Keys keys = joined(joined(candidate_.keys, candidate_.remats[place.remat]), candidate_.passes[place.pass]);
     Made& made = news_.emplace_back();
     try {
-      const advice::Planned planned = replanned(joined(request_, keys));
-      if (!first_work_) first_work_ = work_of(planned.step.program.plan);
-      made.found = cell.found = found_of(keys, planned);
+      const advice::PlannedRun planned = advice::plan_run(session::reopen(joined(request_, keys), session::Evenness::demanded, stage_));
+      if (!first_work_) first_work_ = work_of(planned.plan);
+      made.found = cell.found = found_of(keys, planned.session, planned.forecast);
     } catch (const Error& error) {
-      made.refusal = error.parts().what;
+      made.refusal = cell.refusal = error.parts().what;
     }
     return cell.found;
   }
 
-  double seconds_of(Place place) const { return at(place).found ? at(place).found->seconds_per_token() : 0; }
+  double seconds_of(Place place) const { return at(place).found ? at(place).found->seconds_per_token() : 0; }  // of a token
 
   // Lower bounds for the plans of a part, from the plans that were made.
   Bound bound_of(const Part& part) const {
-    Bound bound{0, candidate_.state_bytes};
+    Bound bound{0, candidate_.state_bytes, 0};
     for (Place place{0, 0}; place.remat <= last_.remat; ++place.remat) {
       for (place.pass = 0; place.pass <= last_.pass; ++place.pass) {
         if (!at(place).found) continue;
         if (place.is_before(part.fastest)) bound.seconds_per_token = std::max(bound.seconds_per_token, seconds_of(place));
         const bool is_alike = (part.fastest.pass > 0) == (place.pass > 0);  // with several passes, gradients are held twice
-        if (is_alike && part.smallest.is_before(place)) bound.peak = std::max(bound.peak, at(place).found->offer.peak);
+        if (!is_alike || !part.smallest.is_before(place)) continue;
+        bound.peak = std::max(bound.peak, at(place).found->offer.peak);
+        bound.seconds = std::max(bound.seconds, at(place).found->offer.seconds);
       }
     }
     return bound;
@@ -224,6 +224,12 @@ class Grid {
   bool is_of_use(const Part& part, const Front& front) const {
     const Bound bound = bound_of(part);
     return bound.peak <= usable_ && !front.excludes(bound);
+  }
+
+  // Whether both corners are refused for the same reason, in the same words and numbers: so are those between them.
+  bool is_refused_alike(const Part& part) const {
+    const std::string& refusal = at(part.fastest).refusal;
+    return !refusal.empty() && refusal == at(part.smallest).refusal;
   }
 
   // False if the plan may not be made any more.
@@ -243,7 +249,7 @@ class Grid {
         return;
       }
     }
-    if (part.fastest == part.smallest || !is_of_use(part, front)) return;
+    if (part.fastest == part.smallest || !is_of_use(part, front) || is_refused_alike(part)) return;
     for (const Part& half : halves_of(part)) explore(half, front, allowance);
   }
 
@@ -267,6 +273,7 @@ class Grid {
   }
 
   const std::vector<std::string>& request_;
+  Stage stage_;
   const Candidate& candidate_;
   std::int64_t usable_;
   Place last_;
@@ -280,12 +287,14 @@ std::int64_t plans_of(const Candidate& candidate) { return std::ssize(candidate.
 
 class Search {
  public:
-  Search(const std::vector<std::string>& request, const Effort& effort)
+  Search(const std::vector<std::string>& request, const Effort& effort, Stage stage)
       : request_(request),
+        stage_(stage),
         threads_(effort.threads),
         allowance_(effort.most_plans),
-        space_(space_of(request)),
-        ledger_(Front(far_slower(effort.objective))) {
+        space_(space_of(request, stage)),
+        beside_(stage && space_.has_open_batch && effort.objective == Objective::time ? Beside::step : Beside::memory),
+        ledger_(Front(far_slower(effort.objective, beside_), beside_)) {
     // At most a third of the plans are spent on a first look, which compares all layouts before any is explored, and at most a quarter of
     // the others on a first look at variants of the best.
     const std::int64_t most = std::max<std::int64_t>(1, effort.most_plans / 3);
@@ -309,8 +318,14 @@ class Search {
     counts_.untried += ledger_.untried;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     std::vector<Found> front = ledger_.front.found();
-    return {front, front.empty() ? ledger_.nearest : std::nullopt, space_.least_state, space_.usable_memory, counts_,
-            ledger_.first_refusal, took.count()};
+    return {front,
+            beside_,
+            front.empty() ? ledger_.nearest : std::nullopt,
+            space_.least_state,
+            space_.usable_memory,
+            counts_,
+            ledger_.first_refusal,
+            took.count()};
   }
 
  private:
@@ -327,7 +342,7 @@ class Search {
   // Makes the first plan of each layout, which is allowed, and keeps those that differ.
   void look_at(const std::vector<Candidate>& candidates) {
     std::vector<Grid*> all;
-    for (const Candidate& candidate : candidates) all.push_back(&grids_.emplace_back(request_, space_.usable_memory, candidate));
+    for (const Candidate& candidate : candidates) all.push_back(&grids_.emplace_back(request_, stage_, space_.usable_memory, candidate));
     in_parallel("layout looked at", all, [](Grid& grid) { grid.plan_first(); }, [&](Grid& grid) {
       if (!is_new(grid)) return;
       fastest_first_.push_back(&grid);
@@ -382,6 +397,7 @@ class Search {
 
   std::vector<Candidate> variants_of_best() {
     std::vector<Candidate> variants;
+    if (stage_) return variants;
     for (const Candidate* one : best()) {
       for (Candidate& variant : variants_of(*one, request_)) variants.push_back(std::move(variant));
     }
@@ -389,9 +405,11 @@ class Search {
   }
 
   const std::vector<std::string>& request_;
+  Stage stage_;
   int threads_;
   Allowance allowance_;
   Space space_;
+  Beside beside_;
   Ledger ledger_;
   Counts counts_;
   std::vector<Candidate> variants_;
@@ -402,11 +420,10 @@ class Search {
 
 }  // namespace
 
-Found found_of(const advice::Keys& keys, const advice::Planned& planned) {
-  const forecast::Forecast& forecast = planned.step.forecast;
-  return {advice::offer_of(keys, planned), session::layout_words(planned.session), forecast.mfu, forecast.exposed, limits_of(forecast)};
+Found found_of(const Keys& keys, const session::Session& session, const forecast::Forecast& forecast) {
+  return {advice::offer_of(keys, session, forecast), session::layout_words(session), forecast.mfu, forecast.exposed, limits_of(forecast)};
 }
 
-Outcome search(const std::vector<std::string>& request, const Effort& effort) { return Search(request, effort).run(); }
+Outcome search(const std::vector<std::string>& request, const Effort& effort, Stage stage) { return Search(request, effort, stage).run(); }
 
 }  // namespace moesh::search

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "search/front.h"
+#include "search/space.h"
 
 namespace moesh::search {
 
@@ -35,7 +36,8 @@ struct Counts {
 };
 
 struct Outcome {
-  std::vector<Found> front;      // the Pareto front by time and memory, the fastest first; empty if nothing fits
+  std::vector<Found> front;        // the Pareto front, the fastest first; empty if nothing fits
+  Beside beside = Beside::memory;  // what it weighs besides the time of a token
   std::optional<Found> nearest;  // if nothing fits: the plan that takes the least memory
   std::int64_t least_state = 0;  // bytes of parameters and moments per device, in the layout that has the least
   std::int64_t usable_memory = 0;
@@ -45,10 +47,11 @@ struct Outcome {
 };
 
 // `request` names the model and the machine. The same request gives the same front on any number of threads, unless most_plans ends the
-// search.
-Outcome search(const std::vector<std::string>& request, const Effort& effort);
+// search. With a stage, ways to decode are searched; those of a request that leaves the number of rows open are compared by the time of a
+// token and of a step, unless memory comes first.
+Outcome search(const std::vector<std::string>& request, const Effort& effort, Stage stage = {});
 
 // The time, memory and limits of a planned request.
-Found found_of(const advice::Keys& keys, const advice::Planned& planned);
+Found found_of(const Keys& keys, const session::Session& session, const forecast::Forecast& forecast);
 
 }  // namespace moesh::search

@@ -25,6 +25,7 @@ constexpr std::array<const char*, 7> kRemats{"", "minimal_with_context", "minima
                                              "save_qkv_proj", "full"};
 constexpr const char* kOtherRemat = "save_dot_with_context_except_mlp";
 constexpr double kMostDeviceRows = 64;  // rows of a device in a pass, if the request does not give the batch
+constexpr double kMostDecodedRows = 256;  // the same where a row is one token
 constexpr std::int64_t kMostPasses = 16;
 constexpr std::int64_t kLeastSharing = 16;  // up to this many devices share a row
 
@@ -38,9 +39,9 @@ std::vector<Keys> rule_sets(const config::Settings& settings) {
   return sets;
 }
 
-std::vector<Keys> remats_of(const config::Settings& settings) {
+std::vector<Keys> remats_of(const config::Settings& settings, Stage stage) {
   std::vector<Keys> remats;
-  if (!is_open(settings, "remat_policy")) return {{}};
+  if (stage || !is_open(settings, "remat_policy")) return {{}};
   for (const char* policy : kRemats)
     remats.push_back(settings.text("remat_policy") == policy ? Keys{} : Keys{fmt::format("remat_policy={}", policy)});
   return remats;
@@ -53,16 +54,17 @@ struct Pass {
 };
 
 // The request's batch in more and more passes or, if it gives none, smaller and smaller batches.
-std::vector<Pass> passes_of(const config::Settings& settings) {
+std::vector<Pass> passes_of(const config::Settings& settings, Stage stage) {
   const double given = settings.real("per_device_batch_size");
   const std::int64_t steps = settings.integer("gradient_accumulation_steps");
   std::vector<Pass> passes;
   if (is_open(settings, "per_device_batch_size")) {
-    for (double rows = kMostDeviceRows; rows >= 1.0 / static_cast<double>(kLeastSharing); rows /= 2)
+    const double most = stage == session::DecodeStage::token ? kMostDecodedRows : kMostDeviceRows;
+    for (double rows = most; rows >= 1.0 / static_cast<double>(kLeastSharing); rows /= 2)
       passes.push_back({{config::batch_key(rows)}, rows});
     return passes;
   }
-  const std::int64_t most = is_open(settings, "gradient_accumulation_steps") ? kMostPasses : 1;
+  const std::int64_t most = !stage && is_open(settings, "gradient_accumulation_steps") ? kMostPasses : 1;
   for (std::int64_t parts = 1; parts <= most; parts *= 2) {
     const double rows = given / static_cast<double>(parts);
     const Keys keys{config::batch_key(rows), fmt::format("gradient_accumulation_steps={}", steps * parts)};
@@ -76,6 +78,10 @@ std::vector<Keys> passes_on(const std::vector<Pass>& passes, const Session& sess
   for (const Pass& pass : passes) {
     const double rows = pass.rows_per_device * static_cast<double>(mesh.devices());
     if (rows < 1 || rows != std::floor(rows)) continue;
+    if (session.decodes) {  // the rows of caches lie as rules say, evenly or not, which a plan finds out
+      found.push_back(pass.keys);
+      continue;
+    }
     // Rows that are loaded must lie evenly. Of the batches that a search chooses itself, those that are trained on must, too.
     const double to_lie = pass.keys.empty() ? std::max(rows, static_cast<double>(mesh.devices())) : rows;
     if (advice::takes_rows(session.layout, mesh, static_cast<std::int64_t>(to_lie))) found.push_back(pass.keys);
@@ -123,9 +129,9 @@ int axes_in_use(const mesh::Mesh& mesh) {
   return static_cast<int>(std::count_if(mesh.axes().begin(), mesh.axes().end(), [](const mesh::Axis& axis) { return axis.size() > 1; }));
 }
 
-std::optional<Session> opened(const std::vector<std::string>& request) {
+std::optional<Session> opened(const std::vector<std::string>& request, Stage stage = {}) {
   try {
-    return session::reopen(request, session::Evenness::reported);
+    return session::reopen(request, session::Evenness::reported, stage);
   } catch (const Error&) {
     return std::nullopt;  // the rule set lacks an axis that the request sizes
   }
@@ -133,16 +139,17 @@ std::optional<Session> opened(const std::vector<std::string>& request) {
 
 class SpaceOf {
  public:
-  explicit SpaceOf(const std::vector<std::string>& request) : request_(request) {}
+  SpaceOf(const std::vector<std::string>& request, Stage stage) : request_(request), stage_(stage) {}
 
   Space made() {
-    const Session session = session::reopen(request_, session::Evenness::reported);
+    const Session session = session::reopen(request_, session::Evenness::reported, stage_);
     const config::Settings& settings = session.loaded.settings;
     space_.usable_memory = session.target.chip.usable_memory_bytes;
-    remats_ = remats_of(settings);
-    passes_ = passes_of(settings);
+    space_.has_open_batch = is_open(settings, "per_device_batch_size");
+    remats_ = remats_of(settings, stage_);
+    passes_ = passes_of(settings, stage_);
     for (const Keys& rules : rule_sets(settings)) {
-      if (const std::optional<Session> of_rules = opened(joined(request_, rules))) add_all(*of_rules, rules);
+      if (const std::optional<Session> of_rules = opened(joined(request_, rules), stage_)) add_all(*of_rules, rules);
     }
     std::stable_sort(space_.candidates.begin(), space_.candidates.end(), [](const Candidate& a, const Candidate& b) {
       return std::pair(a.axes, a.oddity) < std::pair(b.axes, b.oddity);
@@ -182,6 +189,7 @@ class SpaceOf {
   }
 
   const std::vector<std::string>& request_;
+  Stage stage_;
   std::vector<Keys> remats_;
   std::vector<Pass> passes_;
   Space space_;
@@ -220,7 +228,7 @@ Job taken_apart(const Keys& translated) {
   return job;
 }
 
-Space space_of(const std::vector<std::string>& request) { return SpaceOf(request).made(); }
+Space space_of(const std::vector<std::string>& request, Stage stage) { return SpaceOf(request, stage).made(); }
 
 std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector<std::string>& request) {
   const std::optional<Session> session = opened(joined(request, candidate.keys));
@@ -244,12 +252,14 @@ std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector
   return variants;
 }
 
-std::vector<std::string> never_tried() {
-  return {"pipeline stages",
-          "remat_policy=custom and offloading",
-          "other dropping of tokens than the request's: capacity_factor, ragged_buffer_factor",
-          "dense experts, which compute every expert on every token",
-          "other dtypes and quantization than the request's"};
+std::vector<std::string> never_tried(Stage stage) {
+  std::vector<std::string> never{"pipeline stages", "other dropping of tokens than the request's: capacity_factor, ragged_buffer_factor",
+                                 "dense experts, which compute every expert on every token"};
+  if (stage)
+    never.insert(never.end(), {"other rules for the KV cache than those of the rule sets", "other dtypes than the request's"});
+  else
+    never.insert(never.end(), {"remat_policy=custom and offloading", "other dtypes and quantization than the request's"});
+  return never;
 }
 
 }  // namespace moesh::search

@@ -54,9 +54,9 @@ void check_decoding(const config::Settings& settings) {
          settings.origin("quantization").where, "leave quantization at ''");
 }
 
-void lay_out_decoding(Session& session, std::int64_t rows, const models::DecodeShape& shape) {
+void lay_out_decoding(Session& session, std::int64_t rows, const models::DecodeShape& shape, Evenness evenness = Evenness::demanded) {
   session.graph = models::build_decode_model(model_request(session, rows), shape);
-  session.layout = partition::lay_out_decoding(session.graph, session.loaded.settings, session.mesh);
+  session.layout = partition::lay_out_decoding(session.graph, session.loaded.settings, session.mesh, evenness);
 }
 
 // The fewest rows, more than these, that can be laid out, up to a row for each device; 0 if none can.
@@ -97,6 +97,13 @@ Session noted(Session session) {
   return session;
 }
 
+// The rows that the settings ask for.
+Session decoding(Session session, DecodeStage stage, Evenness evenness) {
+  const std::int64_t rows = session.batch.micro_rows;
+  const models::DecodeShape shape = decode_shape(session.loaded.settings, stage);
+  return session::decoding(std::move(session), rows, shape, evenness);
+}
+
 }  // namespace
 
 std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& mesh) {
@@ -109,7 +116,10 @@ Session open(const std::vector<std::string>& request, Evenness evenness) {
   return noted(session_of(told(config::load(request)), evenness));
 }
 
-Session reopen(const std::vector<std::string>& request, Evenness evenness) { return session_of(config::load(request), evenness); }
+Session reopen(const std::vector<std::string>& request, Evenness evenness, std::optional<DecodeStage> stage) {
+  if (!stage) return session_of(config::load(request), evenness);
+  return decoding(without_graph(config::load(request)), *stage, evenness);
+}
 
 Session open_to_run(const std::vector<std::string>& request, config::Run run) {
   config::Loaded loaded = config::load(request);
@@ -117,11 +127,8 @@ Session open_to_run(const std::vector<std::string>& request, config::Run run) {
   return noted(session_of(told(std::move(loaded)), Evenness::demanded));
 }
 
-Session open_to_decode(const std::vector<std::string>& request, DecodeStage stage) {
-  Session session = without_graph(told(config::load(request)));
-  const std::int64_t rows = session.batch.micro_rows;
-  const models::DecodeShape shape = decode_shape(session.loaded.settings, stage);
-  return noted(decoding(std::move(session), rows, shape));
+Session open_to_decode(const std::vector<std::string>& request, DecodeStage stage, Evenness evenness) {
+  return noted(decoding(without_graph(told(config::load(request))), stage, evenness));
 }
 
 models::DecodeShape decode_shape(const config::Settings& settings, DecodeStage stage) {
@@ -136,10 +143,10 @@ models::DecodeShape decode_shape(const config::Settings& settings, DecodeStage s
   return {std::min(prompt, slots), slots};
 }
 
-Session decoding(Session session, std::int64_t rows, const models::DecodeShape& shape) {
+Session decoding(Session session, std::int64_t rows, const models::DecodeShape& shape, Evenness evenness) {
   check_decoding(session.loaded.settings);
   try {
-    lay_out_decoding(session, rows, shape);
+    lay_out_decoding(session, rows, shape, evenness);
   } catch (const Error& error) {
     const std::int64_t more = rows_that_divide(session, rows, shape);
     if (error.parts().fault != Fault::bad_request || more == 0) throw;

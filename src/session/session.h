@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/load.h"
@@ -32,6 +33,9 @@ using partition::Evenness;
 // What a step of decoding takes: a new token of each row, or a prompt of each.
 enum class DecodeStage { token, prompt };
 
+// The option of commands that plans it.
+constexpr std::string_view option_of(DecodeStage stage) { return stage == DecodeStage::token ? "--decode" : "--prefill"; }
+
 // `request`: FILE.yml and key=value. Notices go to the log.
 Session open(const std::vector<std::string>& request, Evenness evenness = Evenness::demanded);
 
@@ -39,13 +43,13 @@ Session open(const std::vector<std::string>& request, Evenness evenness = Evenne
 Session open_to_run(const std::vector<std::string>& request, config::Run run);
 
 // The same for decoding per_device_batch_size rows for each device; nothing of a training step is built or checked.
-Session open_to_decode(const std::vector<std::string>& request, DecodeStage stage);
+Session open_to_decode(const std::vector<std::string>& request, DecodeStage stage, Evenness evenness = Evenness::demanded);
 
 // A prompt has max_prefill_predict_length tokens, and the KV cache has room for max_target_length of each row.
 models::DecodeShape decode_shape(const config::Settings& settings, DecodeStage stage);
 
 // The session's model, decoding that many rows. If another number of rows could be laid out, a refusal names it.
-Session decoding(Session session, std::int64_t rows, const models::DecodeShape& shape);
+Session decoding(Session session, std::int64_t rows, const models::DecodeShape& shape, Evenness evenness = Evenness::demanded);
 
 // The number of shards of the expert dim of activations: what expert parallelism means under the request's rules.
 std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& mesh);

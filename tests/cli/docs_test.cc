@@ -27,7 +27,7 @@ bool is_code(const std::string& line) { return line.starts_with("    "); }
 // Finds the code blocks that begin with such a command. Its output is the rest of the block, and the next
 // block too if the text between begins with "prints".
 std::vector<Shown> shown_in(const std::vector<std::string>& text) {
-  const std::regex plans(R"(    \./moesh (shardings|compile|lint) .*)");
+  const std::regex plans(R"(    \./moesh (shardings|compile|lint|search --decode) .*)");
   std::vector<Shown> all;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (!std::regex_match(text[i], plans)) continue;

@@ -214,6 +214,53 @@ TEST(Search, GoesOnWhereTheJobItselfIsNotPlanned) {
   EXPECT_THAT(made.out, HasSubstr("The best ways to train the job of megatron on NVIDIA H100"));
 }
 
+TEST(Search, SearchesForWaysToDecode) {
+  const std::string line =
+      "search --decode model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-8 "
+      "custom_mesh_and_rule=pure-fsdp ";
+  const Outcome made = outcome(line);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("The best ways to decode with llama2-7b on Google TPU v5p that were found\n"),
+                              HasSubstr("\n 1  ./moesh compile --decode model_name=llama2-7b "), HasSubstr("a step of")));
+  const Json json = Json::parse(outcome(line + "--json --against per_device_batch_size=1").out);
+  std::vector<Json> told = json["machines"].at(0)["front"];
+  told.push_back(json["against"]);
+  ASSERT_GT(told.size(), 2u);
+  for (const Json& found : told) {
+    const std::string command = found["command"];
+    const Json compiled = Json::parse(outcome(command.substr(command.find("compile")) + " --json").out);
+    EXPECT_EQ(compiled["seconds_per_step"], found["seconds_per_step"]) << command;
+    EXPECT_EQ(compiled["memory_per_device"]["peak"], found["peak_bytes_per_device"]) << command;
+    EXPECT_EQ(compiled["decoding"]["rows"], found["tokens_per_step"]) << command;
+  }
+  const test::TemporaryFolder folder;
+  const std::string page = folder.path() + "/best.html";
+  ASSERT_EQ(outcome(line + "--html " + page).code, 0);
+  test::expect_well_formed(test::read_text(page));
+  EXPECT_THAT(test::read_text(page), AllOf(HasSubstr("shortest step"), HasSubstr("moesh compile --decode model_name=llama2-7b")));
+  const Outcome none = outcome("search --decode model_name=llama2-70b compile_topology=v5e-4");
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.out, HasSubstr("nothing fits: parameters alone take "));
+  EXPECT_THAT(outcome(line + "--prefill").err, HasSubstr("--decode and --prefill plan different steps"));
+  EXPECT_THAT(outcome(line + "quantization=int8").err, HasSubstr("are planned for training steps only"));
+}
+
+// The user's layout stays on its machine, though the best is found on a smaller one.
+TEST(Search, ComparesALayoutOfALargerMachine) {
+  const test::TemporaryFolder folder;
+  const std::string page = folder.path() + "/best.html";
+  const Outcome made = outcome(
+      "search --decode model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 "
+      "compile_topology=v5p-16 custom_mesh_and_rule=pure-fsdp per_device_batch_size=1 --devices 1..8 "
+      "--against ici_fsdp_parallelism=8 --json --html " +
+      page);
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Json json = Json::parse(made.out);
+  EXPECT_LT(json["machines"].back()["devices"].get<int>(), 8);
+  EXPECT_THAT(json["against"]["command"].get<std::string>(), HasSubstr(" compile_topology=v5p-16 "));
+  EXPECT_THAT(test::read_text(page), AllOf(HasSubstr("yours"), HasSubstr("compile_topology=v5p-16")));
+}
+
 TEST(Search, RefusesWhatCannotBe) {
   const auto error = [](const std::string& line) {
     const Outcome made = outcome("search " + line);

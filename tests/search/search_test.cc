@@ -2,15 +2,18 @@
 #include "search/search.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <set>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "advice/planned_run.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "search/report.h"
-#include "search/space.h"
+#include "session/reopen.h"
 #include "tests/support.h"
 
 namespace moesh::search {
@@ -59,6 +62,23 @@ TEST(Front, HoldsWhatNothingElseIsAsGoodAs) {
   EXPECT_EQ(peaks(front), (std::vector<std::int64_t>{50})) << "what is too slow now is gone";
 }
 
+// More rows make a token cheaper and a step longer.
+TEST(Front, MayWeighTheStepInsteadOfMemory) {
+  const auto of_rows = [](std::int64_t rows, double seconds) {
+    Found made;
+    made.offer = {{}, 1, rows, 50, 100, seconds, static_cast<double>(rows) / seconds};
+    return made;
+  };
+  Front front(std::numeric_limits<double>::infinity(), Beside::step);
+  for (const auto& [rows, seconds] : {std::pair(64, 8.0), {16, 4.0}, {4, 3.0}, {1, 2.95}, {2, 5.0}}) front.add(of_rows(rows, seconds));
+  std::vector<std::int64_t> rows;
+  for (const Found& one : front.found()) rows.push_back(one.offer.tokens);
+  EXPECT_EQ(rows, (std::vector<std::int64_t>{64, 16, 4})) << "a row alone is hardly sooner";
+  EXPECT_TRUE(front.excludes({.seconds_per_token = 0.3, .peak = 1, .seconds = 4.5}));
+  EXPECT_FALSE(front.excludes({.seconds_per_token = 0.2, .peak = 1000, .seconds = 4.5})) << "cheaper than with 16 rows";
+  EXPECT_FALSE(front.excludes({.seconds_per_token = 9, .peak = 1000, .seconds = 2})) << "sooner than all";
+}
+
 TEST(Front, IsTheSameInAnyOrder) {
   std::mt19937 random(3);
   std::vector<Found> all;
@@ -96,7 +116,7 @@ std::vector<Found> front_of_all(const std::string& request) {
         const Keys keys = joined(joined(candidate.keys, remat), pass);
         const std::optional<advice::Planned> planned = advice::try_keys(test::words_of(request), keys);
         if (!planned) continue;
-        const Found one = found_of(keys, *planned);
+        const Found one = found_of(keys, planned->session, planned->step.forecast);
         if (one.offer.fits()) front.add(one);
       }
     }
@@ -183,7 +203,8 @@ TEST(SearchSlow, TellsOfEachPlanWhatItTakes) {
   const Outcome outcome = search(test::words_of(kSmall), {});
   ASSERT_FALSE(outcome.front.empty());
   for (const Found& found : outcome.front) {
-    const Found pasted = found_of(found.offer.keys, advice::plan_step(with(kSmall, found.offer.keys)));
+    const advice::Planned planned = advice::plan_step(with(kSmall, found.offer.keys));
+    const Found pasted = found_of(found.offer.keys, planned.session, planned.step.forecast);
     EXPECT_EQ(pasted.offer.seconds, found.offer.seconds);
     EXPECT_EQ(pasted.offer.peak, found.offer.peak);
     EXPECT_TRUE(found.offer.fits());
@@ -192,6 +213,84 @@ TEST(SearchSlow, TellsOfEachPlanWhatItTakes) {
     for (const auto& [what, share] : found.limits) shares += share;
     EXPECT_NEAR(shares, 1, 0.05) << "of the step";
   }
+}
+
+// Two layers that take turns in being best with many rows and with few.
+const std::string kDecoded =
+    "model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=2 max_target_length=512 compile_topology=h100-4 "
+    "custom_mesh_and_rule=ep-tp ici_context_parallelism=1 ";
+
+TEST(SearchDecoding, GoesFromTheMostTokensToTheShortestStep) {
+  constexpr session::DecodeStage kStage = session::DecodeStage::token;
+  const Outcome outcome = search(test::words_of(kDecoded), Effort{}, kStage);
+  ASSERT_GT(outcome.front.size(), 2u);
+  for (std::size_t i = 1; i < outcome.front.size(); ++i) {
+    EXPECT_GT(outcome.front[i].seconds_per_token(), outcome.front[i - 1].seconds_per_token());
+    EXPECT_LT(outcome.front[i].offer.seconds, outcome.front[i - 1].offer.seconds);
+  }
+  for (const Found& found : outcome.front) {
+    const advice::PlannedRun pasted = advice::plan_run(session::open_to_decode(with(kDecoded, found.offer.keys), kStage));
+    EXPECT_EQ(pasted.forecast.seconds, found.offer.seconds);
+    EXPECT_EQ(pasted.forecast.memory.peak, found.offer.peak);
+    EXPECT_EQ(pasted.forecast.decoding->rows, found.offer.tokens);
+    EXPECT_TRUE(found.offer.fits());
+  }
+}
+
+// No plan of the space is both cheaper and sooner.
+TEST(SearchDecoding, FindsTheFrontOfAllPlans) {
+  const Space space = space_of(test::words_of(kDecoded), session::DecodeStage::token);
+  const Outcome outcome = search(test::words_of(kDecoded), Effort{}, session::DecodeStage::token);
+  int planned = 0;
+  for (const Candidate& candidate : space.candidates) {
+    for (const Keys& rows : candidate.passes) {
+      std::optional<Found> one;
+      try {
+        const advice::PlannedRun run = advice::plan_run(
+            session::reopen(with(kDecoded, joined(candidate.keys, rows)), session::Evenness::demanded, session::DecodeStage::token));
+        one = found_of({}, run.session, run.forecast);
+      } catch (const Error&) {
+        continue;  // as many rows do not lie evenly
+      }
+      ++planned;
+      const bool has_as_good = std::any_of(outcome.front.begin(), outcome.front.end(), [&](const Found& found) {
+        return 0.999 * found.seconds_per_token() <= one->seconds_per_token() && 0.95 * found.offer.seconds <= one->offer.seconds;
+      });
+      EXPECT_TRUE(has_as_good || !one->offer.fits()) << join(joined(candidate.keys, rows), " ") << ": " << one->offer.seconds;
+    }
+  }
+  EXPECT_GT(planned, 20);
+}
+
+TEST(SearchDecoding, TakesTheRowsThatTheRequestGives) {
+  for (const session::DecodeStage stage : {session::DecodeStage::token, session::DecodeStage::prompt}) {
+    const std::vector<std::string> request = test::words_of(kDecoded + "per_device_batch_size=2 max_prefill_predict_length=16");
+    const Outcome outcome = search(request, Effort{}, stage);
+    ASSERT_FALSE(outcome.front.empty());
+    for (const Found& found : outcome.front) {
+      EXPECT_EQ(found.offer.tokens, stage == session::DecodeStage::token ? 8 : 8 * 16);
+      EXPECT_EQ(join(found.offer.keys, " ").find("remat_policy"), std::string::npos);
+      EXPECT_EQ(join(found.offer.keys, " ").find("gradient_accumulation_steps"), std::string::npos);
+    }
+    EXPECT_EQ(outcome.counts.settings, outcome.counts.differing()) << "one plan a layout";
+  }
+}
+
+TEST(SearchReport, TellsOfDecodingFromManyRowsToFew) {
+  Outcome outcome;
+  outcome.beside = Beside::step;
+  for (int i = 0; i < 30; ++i) {
+    outcome.front.push_back(found(1.0 + i, 50));
+    outcome.front.back().offer.keys = {fmt::format("per_device_batch_size={}", 30 - i)};
+  }
+  const Told told{.stage = session::DecodeStage::prompt, .machines = {{"v5p-8", {"model_name=llama2-7b"}, 4, outcome}}, .against = {}};
+  const std::string text = to_text(told, 0);
+  EXPECT_THAT(text, HasSubstr("\n 1  ./moesh compile --prefill model_name=llama2-7b per_device_batch_size=30\n"));
+  EXPECT_THAT(text, HasSubstr("\n12  ./moesh compile --prefill model_name=llama2-7b per_device_batch_size=1\n"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("MFU"))) << "which decoding does not have";
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("remat_policy")));
+  EXPECT_EQ(nlohmann::json::parse(to_json(told))["machines"][0]["front"].size(), 30u);
+  EXPECT_THAT(front_of(told, "").sentences.back(), HasSubstr("better in both speed and the time of a step"));
 }
 
 TEST(SearchReport, QuotesItsCommandsForAShell) {
@@ -220,7 +319,7 @@ TEST(SearchSlow, IsNoWorseThanWhatTheRequestCouldSay) {
                                   "ici_tensor_parallelism=2 ici_expert_parallelism=4 use_ring_of_experts=true"}) {
     const std::optional<advice::Planned> planned = advice::try_keys(test::words_of(model), test::words_of(named));
     ASSERT_TRUE(planned) << named;
-    const Found theirs = found_of({}, *planned);
+    const Found theirs = found_of({}, planned->session, planned->step.forecast);
     if (!theirs.offer.fits()) continue;
     EXPECT_LE(outcome.front.front().seconds_per_token(), theirs.seconds_per_token()) << named;
   }
