@@ -107,7 +107,8 @@ constexpr auto fields_of(const AttentionOf*) {
                     Field{"score_scale", &AttentionOf::score_scale},
                     Field{"soft_cap", &AttentionOf::soft_cap},
                     Field{"float32_softmax", &AttentionOf::float32_softmax},
-                    Field{"balanced_over", &AttentionOf::balanced_over}};
+                    Field{"balanced_over", &AttentionOf::balanced_over},
+                    Field{"keys_by_place", &AttentionOf::keys_by_place}};
 }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
 constexpr auto fields_of(const VocabLossOf*) {

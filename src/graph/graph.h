@@ -267,6 +267,7 @@ struct AttentionOf {
   // Queries that see keys up to their own: the number of shards of a row among which its order balances them; 1: rows are in order.
   // 0: all queries see as many keys.
   std::int64_t balanced_over = 0;
+  bool keys_by_place = false;  // a key that some query sees has its index as its place, as in a KV cache
 };
 struct CrossEntropyOf {
   double z_loss = 0;

@@ -168,7 +168,8 @@ Attended attend(Builder& builder, const Context& context, Tensor query, Tensor k
     value = whole("attention_op/value", value, labels::activation_kv_length);
   }
   std::vector<Tensor> operands{query, key, value, tokens.order, tokens.segments};
-  if (tokens.key_order) operands.insert(operands.end(), {tokens.key_order, tokens.key_segments});
+  of.keys_by_place = static_cast<bool>(tokens.key_order);
+  if (of.keys_by_place) operands.insert(operands.end(), {tokens.key_order, tokens.key_segments});
   if (sinks) operands.push_back(sinks);
   Shape shape = query.shape();
   shape.back() = value.shape().back();

@@ -92,6 +92,10 @@ void AttentionPanel<T>::find_keys() {
     return segments[t] >= least_segment_ && segments[t] <= most_segment_ && places[t] <= most_place_ && places[t] > least_farthest_;
   };
   std::int64_t begin = 0, end = of_.shape.keys;
+  if (of_.of.keys_by_place) {  // most slots of a cache may be empty, so they are not even looked at
+    begin = std::clamp<std::int64_t>(std::int64_t{least_farthest_} + 1, 0, end);
+    end = std::clamp<std::int64_t>(std::int64_t{most_place_} + 1, begin, end);
+  }
   while (begin < end && !may_be_seen(begin)) ++begin;
   while (begin < end && !may_be_seen(end - 1)) --end;
   keys_ = {begin, end};

@@ -235,6 +235,56 @@ TEST(Attention, OfAStepIsThePlainOne) {
   }
 }
 
+constexpr std::int64_t kSlots = 300;
+constexpr std::int64_t kFilled[] = {2, 130, 300};  // slots of each row that have a token
+
+// The newest tokens of rows that fill a cache in part. The last two of many queries are padding, which sees itself at most.
+Call call_on_cache(DType dtype, AttentionOf of, std::int64_t queries, bool sinks) {
+  constexpr std::int64_t kFree = -1, kPadding = 9;
+  Call call = call_of(dtype, {3, kSlots, 4, 2, 24, 20}, of, sinks);
+  of.keys_by_place = true;
+  call.attributes = of;
+  Tensor places(DType::int32, {3, queries}), segments(DType::int32, {3, queries}), order(DType::int32, {3, kSlots}),
+      own(DType::int32, {3, kSlots});
+  for (std::int64_t row = 0; row < 3; ++row) {
+    for (std::int64_t slot = 0; slot < kSlots; ++slot) {
+      order.set(row * kSlots + slot, slot < kFilled[row] ? static_cast<double>(slot) : 0);
+      own.set(row * kSlots + slot, slot < kFilled[row] ? 1 : kFree);
+    }
+    for (std::int64_t i = 0; i < queries; ++i) {
+      const bool is_padding = queries > 2 && i >= queries - 2;
+      places.set(row * queries + i, static_cast<double>(is_padding ? kFilled[row] : std::max<std::int64_t>(0, kFilled[row] - queries + i)));
+      segments.set(row * queries + i, is_padding ? kPadding : 1);
+    }
+  }
+  call.operands[0] = noise(dtype, {3, queries, 4, 24}, 1);
+  call.operands[3] = places;
+  call.operands[4] = segments;
+  call.operands.insert(call.operands.begin() + 5, {order, own});
+  call.results = {Tensor(dtype, {3, queries, 4, 20})};
+  return call;
+}
+
+TEST(Attention, OfACacheIsThePlainOne) {
+  for (const AttentionOf& of : kinds()) {
+    for (const std::int64_t queries : {1, 12}) {
+      for (const DType dtype : floating_types()) hold_to_plain(call_on_cache(dtype, of, queries, queries == 1));
+    }
+  }
+}
+
+// Free slots, which may be most of a cache, do not even have their segments read: here these say that the slots hold the row's own tokens.
+TEST(Attention, DoesNotLookAtSlotsBehindItsQueries) {
+  for (const std::int64_t queries : {1, 7, 40}) {
+    Call call = call_on_cache(DType::float32, {}, queries, false);
+    const Tensors before = run(call);
+    for (std::int64_t row = 0; row < 3; ++row) {
+      for (std::int64_t slot = kFilled[row] + 1; slot < kSlots; ++slot) call.operands[6].set(row * kSlots + slot, 1);
+    }
+    EXPECT_EQ(run(call)[0].bytes, before[0].bytes) << queries;
+  }
+}
+
 TEST(Attention, IsTheSameWhetherScoresAreAskedForOrNot) {
   for (const DType dtype : floating_types()) {
     Call call = call_of(dtype, {}, {}, false);
