@@ -72,7 +72,7 @@ void check_decoding_alone(const Arguments& arguments) {
   for (const char* option : {"--diff", "--lint"}) {
     if (arguments.has(option)) {
       refuse(fmt::format("{} looks at training, not at decoding", option), "the command line",
-             "leave it out; `moesh compile --decode ... --diff KEY=VALUE...` compares two layouts");
+             "leave it out; `moesh search --decode ...` finds layouts, `moesh compile --decode ... --diff KEY=VALUE...` compares two");
     }
   }
 }
