@@ -17,6 +17,7 @@ namespace {
 
 // Prompts are prefilled by programs of a few lengths: a prompt takes the next longer program, or several runs of the longest.
 constexpr std::int64_t kLengths[] = {8, 32, 128, 512};
+static_assert(std::end(kLengths)[-1] <= models::DecodeShape{}.most_new_tokens);
 
 constexpr std::int32_t kOfPadding = std::numeric_limits<std::int32_t>::max();  // its segment, above all that texts have
 

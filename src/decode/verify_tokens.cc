@@ -83,9 +83,13 @@ Programs make_programs(const train::RecordedModel& recorded, const models::Model
   std::int64_t slots = 1;
   for (const RecordedPrompt& of : recorded.prompts)
     slots = std::max(slots, static_cast<std::int64_t>(of.prompt.size() + of.tokens.size()));
-  Programs programs{make_program(request, {1, slots}, target), {}};
+  models::DecodeShape shape{1, slots};
+  for (const RecordedPrompt& of : recorded.prompts)
+    shape.most_new_tokens = std::max(shape.most_new_tokens, static_cast<std::int64_t>(of.prompt.size()));
+  Programs programs{make_program(request, shape, target), {}};
   for (const RecordedPrompt& of : recorded.prompts) {
-    programs.prompts.push_back(make_program(request, {static_cast<std::int64_t>(of.prompt.size()), slots}, target));
+    shape.new_tokens = static_cast<std::int64_t>(of.prompt.size());
+    programs.prompts.push_back(make_program(request, shape, target));
   }
   return programs;
 }

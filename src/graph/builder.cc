@@ -253,8 +253,8 @@ Tensor concat(const std::vector<Tensor>& parts, int dim) {
                                         parts.front().dtype());
 }
 
-Tensor cache_write(Tensor cache, Tensor rows, Tensor slots) {
-  return cache.builder->add_one(Op::cache_write, "cache_write", {cache, rows, slots}, {}, cache.shape(), cache.dtype());
+Tensor cache_write(Tensor cache, Tensor rows, Tensor slots, CacheWriteOf of) {
+  return cache.builder->add_one(Op::cache_write, "cache_write", {cache, rows, slots}, of, cache.shape(), cache.dtype());
 }
 
 Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint) {

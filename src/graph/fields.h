@@ -128,6 +128,7 @@ constexpr auto fields_of(const DrawOf*) {
   return std::tuple{Field{"experts", &DrawOf::experts}, Field{"skew", &DrawOf::skew}};
 }
 constexpr auto fields_of(const SpreadOf*) { return std::tuple{Field{"experts", &SpreadOf::experts}}; }
+constexpr auto fields_of(const CacheWriteOf*) { return std::tuple{Field{"wraps", &CacheWriteOf::wraps}}; }
 constexpr auto fields_of(const SlotMaskOf*) {
   return std::tuple{Field{"experts", &SlotMaskOf::experts}, Field{"capacity", &SlotMaskOf::capacity}};
 }

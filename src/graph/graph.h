@@ -295,6 +295,9 @@ struct DrawOf {
 struct SpreadOf {
   std::int64_t experts = 1;
 };
+struct CacheWriteOf {
+  bool wraps = false;  // slots are counted on past the last one, which the first one follows
+};
 struct SlotMaskOf {
   std::int64_t experts = 1;
   std::int64_t capacity = 1;  // slots per expert for each row of the batch
@@ -416,8 +419,8 @@ struct ClipOf {
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, ChainOf, BroadcastOf, ReduceOf, TransposeOf, SliceOf,
                  ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
-                 CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
-                 GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
+                 CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, CacheWriteOf, ConstraintOf, StageStateOf, RepeatOf,
+                 RegionOf, GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
 
 // What a node is for. A forward node that is recomputed for the backward pass stays a node of the forward pass.
 enum class Phase : std::uint8_t { forward, backward, update };

@@ -66,7 +66,7 @@ Tensor attention(Builder& builder, const Context& context, Tensor x_BSM, const T
       tag(constrain_heads("query", scale(query, shape.score_scale >= 0 ? shape.score_scale : own_scale)), "query_proj");
   key = tag(constrain_heads("key", key), "key_proj");
   value = tag(constrain_heads("value", value), "value_proj");
-  nn::update_kv_cache(builder, context, key, value, tokens);
+  nn::update_kv_cache(builder, context, key, value, tokens, context.cache_slots);
   const Tensor out = nn::attend(builder, context, query, key, value, tokens, nn::attention_of(context, {})).out;
   return nn::project_out(builder, context, constrain_heads("out", out));
 }

@@ -1,6 +1,8 @@
 // Shape suffixes: B rows, S length, M embedding, V vocabulary.
 #include "models/model.h"
 
+#include <cassert>
+
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -103,6 +105,7 @@ graph::Rounded rounded_of(const config::Settings& settings) {
 }
 
 void check_decoding(const ModelRequest& request, const DecodeShape& shape) {
+  assert(shape.new_tokens <= shape.most_new_tokens);
   if (shape.new_tokens < 1 || shape.new_tokens > shape.cache_slots) {
     refuse(fmt::format("{} new tokens a row with a cache for {} positions", shape.new_tokens, shape.cache_slots), "decoding",
            "choose at least one token, and a cache with room for the prompt and what follows it");
@@ -152,8 +155,9 @@ graph::Graph build_model(const ModelRequest& request) {
 
 graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& shape) {
   check_decoding(request, shape);
-  const Context context{request.settings, request.shape, request.rows, shape.new_tokens,
-                        request.expert_shards, request.mesh, shape.cache_slots};
+  const Context context{request.settings,      request.shape, request.rows,      shape.new_tokens,
+                        request.expert_shards, request.mesh,  shape.cache_slots, 1,
+                        shape.most_new_tokens};
   Builder builder;
   const auto add = [&](const char* name) {
     return builder.input(name, {context.rows, context.length}, DType::int32, {labels::none, labels::none},
@@ -164,8 +168,15 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
   Tokens tokens{positions, positions, add(inputs::segments), {}, {}};
   // Slots without a token have a segment that no token has, so no query sees them.
   const Labels kept{labels::cache_batch, labels::cache_sequence};
-  tokens.key_order = nn::update_cache(builder, context, "positions", positions, positions, kept);
-  tokens.key_segments = nn::update_cache(builder, context, "segments", tokens.segments, positions, kept);
+  const auto cached = [&](const std::string& name, Tensor of_tokens, std::int64_t slots) {
+    return nn::update_cache(builder, context, name, of_tokens, positions, slots, kept);
+  };
+  tokens.key_order = cached("positions", positions, context.cache_slots);
+  tokens.key_segments = cached("segments", tokens.segments, context.cache_slots);
+  if (const std::int64_t near = nn::near_slots(context); near < context.cache_slots) {
+    tokens.near_key_order = cached("near_positions", positions, near);
+    tokens.near_key_segments = cached("near_segments", tokens.segments, near);
+  }
   add_draws(builder, context, {labels::none, labels::none}, tokens);
   const Tensor logits_BSV = build_trunk(builder, context, ids, tokens).logits_BSV;
   if (shape.gives_logits) mark_logits(builder, context, logits_BSV);

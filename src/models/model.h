@@ -54,11 +54,12 @@ struct DecodeShape {
   std::int64_t new_tokens = 1;   // per row and run: 1 in decode, the prompt's length in prefill
   std::int64_t cache_slots = 1;  // positions per row that the KV cache has room for
   bool gives_logits = true;      // if false, tokens are only written to the cache, and nothing is computed that this does not need
+  std::int64_t most_new_tokens = 512;  // of all programs that share the cache
 };
 
 // The same model on new tokens of rows whose earlier tokens are in the KV cache: from tokens, positions and segments to logits. The cache
 // consists of states, each with a result of the same name, its next value. They start as zeros, which puts every slot in the segment of
-// padding.
+// padding. Layers that see only the nearest tokens cache no more of them than that takes.
 graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& shape);
 
 }  // namespace moesh::models

@@ -43,8 +43,8 @@ Tensor sum_of(const std::vector<Tensor>& scalars) {
 }
 
 // The members that are the same for all layers.
-constexpr std::array kOfAllLayers{&Tokens::positions, &Tokens::order, &Tokens::segments,
-                                  &Tokens::key_order, &Tokens::key_segments, &Tokens::numbers};
+constexpr std::array kOfAllLayers{&Tokens::positions,    &Tokens::order,          &Tokens::segments,          &Tokens::key_order,
+                                  &Tokens::key_segments, &Tokens::near_key_order, &Tokens::near_key_segments, &Tokens::numbers};
 
 std::vector<Tensor> packed(const Tokens& tokens) {
   std::vector<Tensor> present;

@@ -149,11 +149,11 @@ graph::AttentionOf attention_of(const Context& context, const config::LayerShape
   return {layer.window, layer.chunk, 1, context.model.attention.score_cap, float32_softmax, context.trains() ? context.balanced_over : 0};
 }
 
-void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens) {
+void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens, std::int64_t slots) {
   if (context.trains()) return;
   const Labels kept{labels::cache_batch, labels::cache_sequence, labels::cache_heads, labels::cache_kv};
-  key = update_cache(builder, context, "key", key, tokens.positions, kept);
-  value = update_cache(builder, context, "value", value, tokens.positions, kept);
+  key = update_cache(builder, context, "key", key, tokens.positions, slots, kept);
+  value = update_cache(builder, context, "value", value, tokens.positions, slots, kept);
 }
 
 Attended attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
@@ -168,8 +168,13 @@ Attended attend(Builder& builder, const Context& context, Tensor query, Tensor k
     value = whole("attention_op/value", value, labels::activation_kv_length);
   }
   std::vector<Tensor> operands{query, key, value, tokens.order, tokens.segments};
-  of.keys_by_place = static_cast<bool>(tokens.key_order);
-  if (of.keys_by_place) operands.insert(operands.end(), {tokens.key_order, tokens.key_segments});
+  if (!context.trains()) {
+    of.keys_by_place = key.size(1) == context.cache_slots;
+    if (of.keys_by_place)
+      operands.insert(operands.end(), {tokens.key_order, tokens.key_segments});
+    else
+      operands.insert(operands.end(), {tokens.near_key_order, tokens.near_key_segments});
+  }
   if (sinks) operands.push_back(sinks);
   Shape shape = query.shape();
   shape.back() = value.shape().back();
@@ -219,7 +224,7 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   query = constrain("query", query, as.query);
   key = constrain("key", key, as.key);
   value = constrain("value", value, as.key);
-  update_kv_cache(builder, context, key, value, tokens);
+  update_kv_cache(builder, context, key, value, tokens, slots_of(context, layer));
   Tensor sinks;
   if (shape.sinks) {
     sinks = parameter(builder, context, "sinks", {shape.query_heads}, {{labels::none}, zeros(), Role::attention_sinks});

@@ -21,6 +21,7 @@ struct Context {
   const mesh::Mesh* mesh = nullptr;  // the mesh that regions are written for; null: one device
   std::int64_t cache_slots = 0;      // positions that a row's KV cache has room for; 0: no cache
   std::int64_t balanced_over = 1;    // the shards of a row among which its order balances causal work; 1: rows are in order
+  std::int64_t most_new_tokens = 1;  // tokens of a row that any program adds to the cache at once
 
   enum class Mode { train, prefill, decode };
   Mode mode() const { return cache_slots == 0 ? Mode::train : length > 1 ? Mode::prefill : Mode::decode; }
@@ -38,6 +39,8 @@ struct Tokens {
   Tensor segments;
   Tensor key_order;
   Tensor key_segments;
+  Tensor near_key_order = {};  // of the keys in caches of the nearest tokens alone
+  Tensor near_key_segments = {};
   // Only if experts are drawn at random: each token's number in the global batch, and the keys of the draws, two numbers for each of the
   // remaining layers, [layers, 2]; within a layer its own key, [2].
   Tensor numbers = {};

@@ -96,7 +96,7 @@ struct Latent {
 // Both as one vector for each token, [B, T, R + D], of the tokens so far. The cache keeps them so, because a new token reads this vector as
 // its key: joining the parts for each new token would copy the whole cache.
 Tensor cached(Builder& builder, const Context& context, const Latent& of, const Tokens& tokens) {
-  return update_cache(builder, context, "latent", graph::concat({of.latent, of.key_rope_shared}, 2), tokens.positions,
+  return update_cache(builder, context, "latent", graph::concat({of.latent, of.key_rope_shared}, 2), tokens.positions, context.cache_slots,
                       {labels::cache_batch, labels::cache_sequence, labels::cache_kv});
 }
 

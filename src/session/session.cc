@@ -133,14 +133,17 @@ Session open_to_decode(const std::vector<std::string>& request, DecodeStage stag
 
 models::DecodeShape decode_shape(const config::Settings& settings, DecodeStage stage) {
   const std::int64_t slots = settings.integer("max_target_length");
-  if (stage == DecodeStage::token) return {1, slots};
   const char* key = "max_prefill_predict_length";
   const std::int64_t prompt = settings.integer(key);
+  models::DecodeShape shape{1, slots};
+  shape.most_new_tokens = std::max(shape.most_new_tokens, std::min(prompt, slots));
+  if (stage == DecodeStage::token) return shape;
   if (prompt > slots && settings.is_by_user(key)) {
     refuse(fmt::format("{}={}, and the KV cache has room for {}", key, prompt, counted(slots, "token")), settings.origin(key).where,
            fmt::format("max_target_length={} or more, or a shorter prompt", prompt));
   }
-  return {std::min(prompt, slots), slots};
+  shape.new_tokens = std::min(prompt, slots);
+  return shape;
 }
 
 Session decoding(Session session, std::int64_t rows, const models::DecodeShape& shape, Evenness evenness) {

@@ -82,8 +82,14 @@ inline std::vector<std::int32_t> some_tokens(std::int64_t rows, std::int64_t len
 // A model that decodes on the mesh that its request names.
 class Decoding {
  public:
-  Decoding(const std::string& request, std::int64_t rows_, std::int64_t slots_)
-      : session(test::session(request)), rows(rows_), slots(slots_), workers(2), decoder(workers), step_(program(1)) {
+  Decoding(const std::string& request, std::int64_t rows_, std::int64_t slots_, std::int64_t most_new_tokens_ = 512)
+      : session(test::session(request)),
+        rows(rows_),
+        slots(slots_),
+        most_new_tokens(most_new_tokens_),
+        workers(2),
+        decoder(workers),
+        step_(program(1)) {
     const graph::Graph graph = graph_program(1).graph;
     for (const graph::Node& node : graph.nodes) {
       if (node.op == graph::Op::parameter) {
@@ -93,7 +99,8 @@ class Decoding {
   }
 
   decode::Program graph_program(std::int64_t new_tokens) const {
-    return decode::make_program({session.loaded.settings, session.shape, rows, 1, &session.mesh}, {new_tokens, slots}, session.target);
+    return decode::make_program({session.loaded.settings, session.shape, rows, 1, &session.mesh},
+                                {new_tokens, slots, true, most_new_tokens}, session.target);
   }
   decode::Ready program(std::int64_t new_tokens) { return decoder.prepare(graph_program(new_tokens)); }
   decode::Ready& step() { return step_; }
@@ -106,7 +113,7 @@ class Decoding {
   }
 
   session::Session session;
-  std::int64_t rows, slots;
+  std::int64_t rows, slots, most_new_tokens;
   backend::Workers workers;
   decode::Decoder decoder;
 

@@ -389,6 +389,7 @@ void pad(const KernelCall& call) {
 }
 
 void cache_write(const KernelCall& call) {
+  const auto& of = std::get<graph::CacheWriteOf>(call.attributes);
   const View& cache = call.operands[0];
   const View& rows = call.operands[1];
   const View& to = call.results[0];
@@ -400,7 +401,7 @@ void cache_write(const KernelCall& call) {
   }
   const std::int64_t tokens = rows.size(1);
   for (std::int64_t i = 0; i < rows.size(0) * tokens; ++i) {
-    const std::int64_t slot = i / tokens * cache.size(1) + checked_slot(slots[i], cache.size(1));
+    const std::int64_t slot = i / tokens * cache.size(1) + checked_slot(slots[i], cache.size(1), of);
     std::memcpy(to.raw() + slot * bytes, rows.raw() + i * bytes, static_cast<std::size_t>(bytes));
   }
 }

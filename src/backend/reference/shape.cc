@@ -126,6 +126,7 @@ void pad(const KernelCall& call) {
 }
 
 void cache_write(const KernelCall& call) {
+  const auto& of = std::get<graph::CacheWriteOf>(call.attributes);
   const View& cache = call.operands[0];
   const View& rows = call.operands[1];
   const View& to = call.results[0];
@@ -135,7 +136,7 @@ void cache_write(const KernelCall& call) {
   for (std::int64_t b = 0; b < rows.size(0); ++b) {
     for (std::int64_t s = 0; s < rows.size(1); ++s) {
       const std::int64_t token = b * rows.size(1) + s;
-      const std::int64_t slot = b * cache.size(1) + checked_slot(call.operands[2].as<std::int32_t>()[token], cache.size(1));
+      const std::int64_t slot = b * cache.size(1) + checked_slot(call.operands[2].as<std::int32_t>()[token], cache.size(1), of);
       for (std::int64_t i = 0; i < width; ++i) copy_element(to, slot * width + i, rows, token * width + i);
     }
   }

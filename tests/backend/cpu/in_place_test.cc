@@ -83,7 +83,7 @@ std::vector<Call> calls() {
     Tensor cache(dtype, {2, 8, 3}), rows(dtype, {2, 4, 3});
     for (std::int64_t i = 0; i < cache.count(); ++i) cache.set(i, static_cast<double>(i % 2));
     for (std::int64_t i = 0; i < rows.count(); ++i) rows.set(i, static_cast<double>((i + 1) % 2));
-    all.push_back({Op::cache_write, {}, {cache, rows, values(DType::int32, {2, 4}, {7, 1, 0, 2, 3, 6, 5, 4})}, {cache}});
+    all.push_back({Op::cache_write, graph::CacheWriteOf{}, {cache, rows, values(DType::int32, {2, 4}, {7, 1, 0, 2, 3, 6, 5, 4})}, {cache}});
   }
   for (const DType dtype : floating_types()) {
     const Tensor weights = noise(dtype, {90}, 29);

@@ -97,7 +97,14 @@ TEST(Shape, CachesArePlainlyWritten) {
       Shape cache{2, 7}, rows{2, 3};
       cache.insert(cache.end(), rest.begin(), rest.end());
       rows.insert(rows.end(), rest.begin(), rest.end());
-      hold_to_plain({Op::cache_write, {}, {numbered(dtype, cache), numbered(dtype, rows), slots}, {Tensor(dtype, cache)}});
+      const Call call{
+          Op::cache_write, graph::CacheWriteOf{}, {numbered(dtype, cache), numbered(dtype, rows), slots}, {Tensor(dtype, cache)}};
+      hold_to_plain(call);
+      Call on = call;
+      on.attributes = graph::CacheWriteOf{.wraps = true};
+      for (std::int64_t i = 0; i < slots.count(); ++i) on.operands[2].set(i, slots.at(i) + static_cast<double>(cache[1]));
+      hold_to_plain(on);
+      EXPECT_EQ(run(on)[0].bytes, run(call)[0].bytes) << "as many slots on";
     }
   }
 }
@@ -106,11 +113,11 @@ TEST(Shape, ACacheIsWrittenWhereItLiesOrBesideIt) {
   const Tensor cache = values(DType::float32, {1, 4, 1}, {1, 2, 3, 4});
   const Tensor rows = values(DType::float32, {1, 2, 1}, {10, 20});
   const Tensor slots = values(DType::int32, {1, 2}, {3, 0});
-  const Tensor beside = run({Op::cache_write, {}, {cache, rows, slots}, {Tensor(DType::float32, {1, 4, 1})}})[0];
+  const Tensor beside = run({Op::cache_write, graph::CacheWriteOf{}, {cache, rows, slots}, {Tensor(DType::float32, {1, 4, 1})}})[0];
   Workers workers(1);
   const std::vector<View> operands{cache.view(), rows.view(), slots.view()};
   const std::vector<View> results{cache.view()};
-  cpu::find_kernel(Op::cache_write)({{}, operands, results, workers});
+  cpu::find_kernel(Op::cache_write)({graph::CacheWriteOf{}, operands, results, workers});
   const std::vector<double> expected{20, 2, 3, 10};
   for (std::int64_t i = 0; i < 4; ++i) {
     EXPECT_EQ(beside.at(i), expected[static_cast<std::size_t>(i)]);
