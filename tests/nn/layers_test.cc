@@ -1,39 +1,21 @@
 // What layers ask of the ops they are made of: rotations, initial values, and the labels and types of values.
-#include <functional>
 #include <map>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/nn/nodes.h"
 #include "tests/support.h"
 
 namespace moesh::nn {
 namespace {
 
+using test::attributes_at;
+using test::see_all;
 using ::testing::ElementsAre;
 
 const std::string kSmall = "override_model_config=true base_num_decoder_layers=2 compile_topology=cpu-1 per_device_batch_size=1 ";
-
-// Sees every node of a graph and of all bodies, with the graph that holds it.
-void see_all(const graph::Graph& graph, const std::function<void(const graph::Graph&, const graph::Node&)>& see) {
-  for (const graph::Node& node : graph.nodes) {
-    see(graph, node);
-    if (const graph::Graph* body = graph::body_of(node)) see_all(*body, see);
-  }
-}
-
-// The attributes of the first node whose path ends so.
-template <typename Of>
-Of attributes_at(const graph::Graph& graph, const std::string& end) {
-  std::optional<Of> found;
-  see_all(graph, [&](const graph::Graph&, const graph::Node& node) {
-    const auto* of = std::get_if<Of>(&node.attributes);
-    if (of != nullptr && node.path.ends_with(end) && !found) found = *of;
-  });
-  if (!found) throw std::runtime_error("no node " + end);
-  return *found;
-}
 
 session::Session decoding(const std::string& request, session::DecodeStage stage = session::DecodeStage::token) {
   return session::open_to_decode(test::words_of(request), stage);
