@@ -79,6 +79,16 @@ TEST(WorkOf, ALookUpReadsWhatItGives) {
   EXPECT_EQ(work.bytes, 2.0 * 2 * (2 * 4 * 8) + 4 * 2 * 4);
 }
 
+// The cache itself is not read, whatever its size.
+TEST(WorkOf, AWriteToACacheReadsTheNewRowsAlone) {
+  Builder builder;
+  const graph::Tensor cache = builder.input("cache", {2, 64, 4, 8}, DType::bfloat16, {"", "", "", ""});
+  const graph::Tensor rows = builder.input("rows", {2, 1, 4, 8}, DType::bfloat16, {"", "", "", ""});
+  const graph::Tensor positions = builder.input("positions", {2, 1}, DType::int32, {"", ""});
+  graph::cache_write(cache, rows, positions);
+  EXPECT_EQ(work_of_last(builder).bytes, 2.0 * (2 * 4 * 8) + 4 * 2);
+}
+
 Work work_of_experts(std::int64_t rows, std::int64_t experts) {
   Builder builder;
   const Tensor in = builder.input("rows", {rows, 64}, DType::bfloat16, {"", ""});

@@ -57,6 +57,8 @@ TEST(Exchange, HasRoomForATokenOnceForEachExpertHere) {
   EXPECT_EQ(rows_of("num_experts=4"), 4 * 16);
   EXPECT_EQ(rows_of("num_experts=8"), 4 * 16 * 2);
   EXPECT_EQ(rows_of("num_experts=16"), 4 * 16 * 3);
+  EXPECT_EQ(rows_of("num_experts=16 ragged_buffer_factor=2"), 2 * 16 * 3) << "twice the rows of an even load";
+  EXPECT_EQ(rows_of("num_experts=16 ragged_buffer_factor=50"), 4 * 16 * 3) << "never more than all";
 }
 
 }  // namespace
