@@ -76,6 +76,8 @@ TEST(LatentAttention, HasAnEpsilonOfItsOwnInItsNorms) {
   for (const char* norm : {"self_attention/q_norm", "self_attention/kv_norm"})
     EXPECT_EQ(attributes_at<graph::RmsNormOf>(graph, norm).epsilon, 0.25) << norm;
   EXPECT_EQ(attributes_at<graph::RmsNormOf>(graph, "decoder_norm").epsilon, 0.5);
+  const graph::Graph without = test::session("model_name=deepseek3-tiny override_model_config=true mla_norm_epsilon=0").graph;
+  EXPECT_EQ(attributes_at<graph::RmsNormOf>(without, "self_attention/kv_norm").epsilon, 0);
 }
 
 // A program of decoding reads keys by the cache's slots: all queries cost the same, wherever they lie.
