@@ -164,6 +164,8 @@ TEST_F(Checkpoints, SayWhatIsDamagedAndWhatToDo) {
   std::ofstream(data, std::ios::binary) << bytes;
   EXPECT_THAT(message_of([&] { Checkpoint{path}; }), AllOf(HasSubstr(" bytes, index.json says "), HasSubstr(data)));
   EXPECT_THAT(message_of([&] { read(checkpoint, "v", {{2, 5}}); }), HasSubstr("cut short: it cannot be read up to byte "));
+  std::ofstream(data, std::ios::binary) << bytes << "xx";
+  EXPECT_THAT(message_of([&] { Checkpoint{path}; }), HasSubstr(" bytes, index.json says ")) << "longer than it was";
   bytes[30] = static_cast<char>(bytes[30] ^ 1);
   std::ofstream(data, std::ios::binary) << bytes << "x";
   EXPECT_THAT(message_of([&] { Checkpoint{path}; }), HasSubstr("its header is damaged: the hash is another one"));
