@@ -279,5 +279,27 @@ TEST(KernelSeconds, StayBelowTheRoofline) {
   }
 }
 
+// A matrix unit would be all but empty.
+TEST(KernelSeconds, OfAMatrixAndAVectorAreThoseOfVectorUnits) {
+  mesh::Chip chip;
+  chip.bf16_flops_per_second = 1e15;
+  chip.memory_bytes_per_second = 1e12;
+  chip.matrix_tile = 128;
+  const Work thin{"einsum", KernelKind::product, DType::bfloat16, 1e12, 0, 1, 1, 4096};
+  EXPECT_NEAR(kernel_seconds(thin, chip) - kBetween, 1e12 / (1e15 / 32), 1e-9);
+}
+
+TEST(KernelSeconds, OfRoundedProductsReachAShareOfTheirOwn) {
+  mesh::Chip chip;
+  chip.bf16_flops_per_second = chip.fp8_flops_per_second = 1e15;
+  chip.memory_bytes_per_second = 1e12;
+  chip.bf16_reached = 0.8;
+  chip.fp8_reached = 0.4;
+  Work work{"einsum", KernelKind::product, DType::bfloat16, 1e12, 0, 4096, 4096, 4096};
+  const double plain = kernel_seconds(work, chip) - kBetween;
+  work.rounded = graph::Rounded::float8;
+  EXPECT_NEAR((kernel_seconds(work, chip) - kBetween) / plain, 2, 1e-9);
+}
+
 }  // namespace
 }  // namespace moesh::cost

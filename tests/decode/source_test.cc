@@ -17,7 +17,7 @@ std::vector<std::string> request_for(const store::Settings& settings, const std:
   store::Index index;
   index.about.settings = settings;
   folder.write("index.json", store::to_json(index));
-  return request_of(folder.path(), words);
+  return decode::request_of(folder.path(), words);
 }
 
 TEST(Source, TakesOfARunWhatItsModelAndItsTextsAre) {
