@@ -66,7 +66,8 @@ TEST(HuggingFaceDefaults, NoMoreLayersAreDenseThanThereAre) {
     return given(
         sparse_file("deepseek_v3", "DeepseekV3ForCausalLM", 4,
                     fmt::format(R"(, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
-                                            "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+                                            "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
+                                            "v_head_dim": 16,
                                             "first_k_dense_replace": {})",
                                 first)))["first_num_dense_layers"];
   };

@@ -81,7 +81,7 @@ TEST(LatentAttention, HasAnEpsilonOfItsOwnInItsNorms) {
 }
 
 // A program of decoding reads keys by the cache's slots: all queries cost the same, wherever they lie.
-TEST(Attention, BalancesItsQueriesInTrainingOnly) {
+TEST(AttentionLayer, BalancesItsQueriesInTrainingOnly) {
   const std::string request = kSmall + "max_prefill_predict_length=64 ";
   EXPECT_EQ(attributes_at<graph::AttentionOf>(test::session(request).graph, "attention_op").balanced_over, 1);
   for (const session::DecodeStage stage : {session::DecodeStage::token, session::DecodeStage::prompt})
@@ -89,7 +89,7 @@ TEST(Attention, BalancesItsQueriesInTrainingOnly) {
 }
 
 // As in MaxText: each device needs whole projections where a row of decoding is divided.
-TEST(Attention, HasWholeProjectionsIfContextOfDecodingIsDivided) {
+TEST(AttentionLayer, HasWholeProjectionsIfContextOfDecodingIsDivided) {
   const auto lies = [](const std::string& more, const std::string& path) {
     const session::Session found = test::session(
         "override_model_config=true base_num_decoder_layers=2 compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_tensor_parallelism=2 " +
@@ -103,7 +103,7 @@ TEST(Attention, HasWholeProjectionsIfContextOfDecodingIsDivided) {
   EXPECT_EQ(lies(divided, "mlp/wi_0/kernel"), "[-, -, tensor]");
 }
 
-TEST(Attention, LabelsTheKeysOfDecodingAsKeys) {
+TEST(AttentionLayer, LabelsTheKeysOfDecodingAsKeys) {
   const auto labels = [](const session::Session& session, const std::string& path) {
     return test::tensor_at(session.layout.activations, "decoder/layers/self_attention/" + path).labels();
   };

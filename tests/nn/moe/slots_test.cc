@@ -18,14 +18,14 @@ std::int64_t slots_of(const std::string& request) {
 }
 
 // The fair share is rounded up before it is multiplied with the factor.
-TEST(Slots, AreTheFairShareTimesTheFactor) {
+TEST(ExpertSlots, AreTheFairShareTimesTheFactor) {
   EXPECT_EQ(slots_of("num_experts=3 num_experts_per_tok=2 max_target_length=10 capacity_factor=1"), 7) << "20 choices";
   EXPECT_EQ(slots_of("num_experts=3 num_experts_per_tok=2 max_target_length=10 capacity_factor=1.25"), 8);
   EXPECT_EQ(slots_of("num_experts=64 num_experts_per_tok=2 max_target_length=10 capacity_factor=2.5"), 2);
   EXPECT_EQ(slots_of("num_experts=64 num_experts_per_tok=2 max_target_length=10 capacity_factor=0.5"), 1) << "at least one";
 }
 
-TEST(Slots, HaveKernelsGatheredInTheComputeTypeOnlyIfExpertsAreSharded) {
+TEST(ExpertSlots, HaveKernelsGatheredInTheComputeTypeOnlyIfExpertsAreSharded) {
   const auto has_constraint = [](const std::string& mesh) {
     bool found = false;
     moesh::test::see_all(
@@ -41,7 +41,7 @@ TEST(Slots, HaveKernelsGatheredInTheComputeTypeOnlyIfExpertsAreSharded) {
 }
 
 // A device that has one expert receives a token from a sender at most once, however many experts a token chooses.
-TEST(Exchange, HasRoomForATokenOnceForEachExpertHere) {
+TEST(ExpertExchange, HasRoomForATokenOnceForEachExpertHere) {
   const auto rows_of = [](const std::string& experts) {
     std::int64_t rows = 0;
     const session::Session session = moesh::test::session(
