@@ -362,5 +362,16 @@ TEST(CheckpointIndex, IsHeldToItsRules) {
   EXPECT_THAT(refusal("\"mesh\": {", "\"mesh\": 7, \"x\": {"), HasSubstr("'mesh' is no object"));
 }
 
+// As many elements as the tensor has, but one row twice and the other not at all.
+TEST(CheckpointIndex, IsRefusedWherePiecesOverlapThoughTheirNumberIsRight) {
+  const auto parsed = [](const Block& second) {
+    Index index{about(), {{"d", 200, 100, 1}}, {}};
+    index.tensors["w"] = {DType::float32, {2, 3}, -1, "", {{0, 100, {{0, 1}, {0, 3}}, {1}}, {0, 112, second, {1}}}};
+    return message_of([&] { parse_index(to_json(index), "i"); });
+  };
+  EXPECT_EQ(parsed({{1, 2}, {0, 3}}), "no error");
+  EXPECT_THAT(parsed({{0, 1}, {0, 3}}), HasSubstr("w: pieces that overlap"));
+}
+
 }  // namespace
 }  // namespace moesh::store
