@@ -169,6 +169,8 @@ TEST(LoadRules, PutsStagesFirstInAPipeline) {
   EXPECT_EQ(settings.texts("mesh_axes")[1], "stage");
   EXPECT_EQ(settings.texts("mesh_axes")[2], "data");
   EXPECT_EQ(rules_of(settings, "activation_embed_and_logits_batch"), "[stage, data, fsdp, fsdp_transpose, expert]");
+  const Settings own = settings_of("ici_pipeline_parallelism=2 mesh_axes=[stage,data,fsdp,tensor,expert]");
+  EXPECT_EQ(own.texts("mesh_axes").front(), "stage") << "where it stands already";
 }
 
 struct ReplacedCase {

@@ -144,6 +144,9 @@ TEST(ModelShape, LayersOfGemma4ThatSeeAllHaveHeadsOfTheirOwn) {
   EXPECT_EQ(plain.global_heads.head_dim, 256);
   EXPECT_EQ(plain.global_heads.kv_heads, 8);
   EXPECT_EQ(plain.global_heads.rotary_dim, 256) << "yarn turns whole heads";
+  EXPECT_EQ(shape_of(own + "global_head_dim=20 global_rope_proportion=0.25").global_heads.rotary_dim, 4)
+      << "5 dims are two pairs and a half";
+  EXPECT_EQ(shape_of(own + "attention_score_scale=0.5").attention.score_scale, 0.5);
 }
 
 // As in the reference, for a model that norms its queries only if asked to.
@@ -248,6 +251,39 @@ TEST(BatchSizes, LoadAtLeastWhatIsTrained) {
             "  fix: at least 1, or -1 for as many as are needed");
 }
 
+TEST(ModelShape, SharedExpertsGrowWithTheParameterScale) {
+  const std::string request =
+      "model_name=qwen3-30b-a3b override_model_config=true decoder_block=qwen2_moe shared_experts=2 shared_expert_mlp_dim=96 ";
+  EXPECT_EQ(shape_of(request).moe.shared_dim, 2 * 96);
+  EXPECT_EQ(shape_of(request + "global_parameter_scale=2").moe.shared_dim, 2 * 96 * 2);
+}
+
+// A module of multi-token prediction is a cycle of layers.
+TEST(ModelShape, CountsTheLayersOfModulesThatHaveExperts) {
+  const std::string request = "model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=4 ";
+  EXPECT_EQ(shape_of(request).moe_layers(), 4);
+  EXPECT_EQ(shape_of(request + "mtp_num_layers=1").moe_layers(), 4 + 2);
+}
+
+TEST(ModelShape, PositionsAreStretchedBeyondThoseOfTheTrainingOnly) {
+  const std::string request = "original_max_position_embeddings=4096 max_position_embeddings=";
+  EXPECT_FALSE(stretches_positions(settings_for(request + "4096")));
+  EXPECT_TRUE(stretches_positions(settings_for(request + "4097")));
+}
+
+TEST(ModelShape, FirstMomentsHaveTheirTypeUnlessAdamPaxHasIt) {
+  EXPECT_EQ(first_moment_dtype(settings_for("")), DType::float32);
+  EXPECT_EQ(first_moment_dtype(settings_for("mu_dtype=bfloat16")), DType::bfloat16);
+  EXPECT_EQ(first_moment_dtype(settings_for("mu_dtype=bfloat16 opt_type=adam_pax")), DType::float32) << "as in the reference";
+}
+
+TEST(BatchSizes, LoadAsManyRowsAsAllPassesTrainOn) {
+  EXPECT_THAT(message_of([] {
+                batch_sizes(settings_for("per_device_batch_size=4 gradient_accumulation_steps=2 expansion_factor_real_data=0.5"), 2);
+              }),
+              HasSubstr("expansion_factor_real_data=0.5 loads 8 rows a step, 16 are trained on"));
+}
+
 PipelineShape pipeline_of(const std::string& request, std::int64_t layers = 16, std::int64_t rows = 64) {
   return pipeline_shape(settings_for(request), layers, rows);
 }
@@ -274,6 +310,9 @@ TEST(Pipeline, MayLeaveLayersOutside) {
 
 TEST(Pipeline, DelaysForwardingWithTwiceTheMicrobatches) {
   EXPECT_EQ(pipeline_of("ici_pipeline_parallelism=4 pipeline_delay_activation_forwarding=true").microbatches, 8);
+  EXPECT_THAT(
+      message_of([] { pipeline_of("ici_pipeline_parallelism=4 pipeline_delay_activation_forwarding=true num_pipeline_microbatches=4"); }),
+      HasSubstr("num_pipeline_microbatches=4 for 4 stages and 64 rows: a multiple of the stages, at least 8"));
 }
 
 TEST(Pipeline, RefusesLayersThatDoNotDivide) {
@@ -284,8 +323,8 @@ TEST(Pipeline, RefusesLayersThatDoNotDivide) {
               HasSubstr("stages x layers per stage x repeats = 32"));
   EXPECT_THAT(message_of([] { pipeline_of("ici_pipeline_parallelism=4 num_pipeline_repeats=3"); }),
               HasSubstr("stages x layers per stage x repeats = 12"));
-  EXPECT_EQ(message_of([] { pipeline_of("ici_pipeline_parallelism=4 pipeline_parallel_layers=20"); }),
-            "the command line: pipeline_parallel_layers=20 of 16 layers");
+  EXPECT_EQ(message_of([] { pipeline_of("ici_pipeline_parallelism=4 pipeline_parallel_layers=17"); }),
+            "the command line: pipeline_parallel_layers=17 of 16 layers");
 }
 
 TEST(Pipeline, RefusesMicrobatchesThatDoNotFit) {

@@ -79,6 +79,16 @@ TEST(WorkOf, ALookUpReadsWhatItGives) {
   EXPECT_EQ(work.bytes, 2.0 * 2 * (2 * 4 * 8) + 4 * 2 * 4);
 }
 
+// The cache itself is not read, whatever its size.
+TEST(WorkOf, AWriteToACacheReadsTheNewRowsAlone) {
+  Builder builder;
+  const graph::Tensor cache = builder.input("cache", {2, 64, 4, 8}, DType::bfloat16, {"", "", "", ""});
+  const graph::Tensor rows = builder.input("rows", {2, 1, 4, 8}, DType::bfloat16, {"", "", "", ""});
+  const graph::Tensor positions = builder.input("positions", {2, 1}, DType::int32, {"", ""});
+  graph::cache_write(cache, rows, positions);
+  EXPECT_EQ(work_of_last(builder).bytes, 2.0 * (2 * 4 * 8) + 4 * 2);
+}
+
 Work work_of_experts(std::int64_t rows, std::int64_t experts) {
   Builder builder;
   const Tensor in = builder.input("rows", {rows, 64}, DType::bfloat16, {"", ""});
@@ -267,6 +277,28 @@ TEST(KernelSeconds, StayBelowTheRoofline) {
       EXPECT_GT(seconds, work.bytes / chip.memory_bytes_per_second) << name;
     }
   }
+}
+
+// A matrix unit would be all but empty.
+TEST(KernelSeconds, OfAMatrixAndAVectorAreThoseOfVectorUnits) {
+  mesh::Chip chip;
+  chip.bf16_flops_per_second = 1e15;
+  chip.memory_bytes_per_second = 1e12;
+  chip.matrix_tile = 128;
+  const Work thin{"einsum", KernelKind::product, DType::bfloat16, 1e12, 0, 1, 1, 4096};
+  EXPECT_NEAR(kernel_seconds(thin, chip) - kBetween, 1e12 / (1e15 / 32), 1e-9);
+}
+
+TEST(KernelSeconds, OfRoundedProductsReachAShareOfTheirOwn) {
+  mesh::Chip chip;
+  chip.bf16_flops_per_second = chip.fp8_flops_per_second = 1e15;
+  chip.memory_bytes_per_second = 1e12;
+  chip.bf16_reached = 0.8;
+  chip.fp8_reached = 0.4;
+  Work work{"einsum", KernelKind::product, DType::bfloat16, 1e12, 0, 4096, 4096, 4096};
+  const double plain = kernel_seconds(work, chip) - kBetween;
+  work.rounded = graph::Rounded::float8;
+  EXPECT_NEAR((kernel_seconds(work, chip) - kBetween) / plain, 2, 1e-9);
 }
 
 }  // namespace

@@ -383,6 +383,21 @@ TEST(DocumentRows, OfOneGroupAmongManyGoOnForManyRounds) {
   }
 }
 
+// Blocks come in another order in each round, so that documents that are together in one are not so in the next.
+TEST(DocumentRows, ComeFromOtherBlocksAtTheBeginningOfEachRound) {
+  const auto source = rows_of_documents(std::make_unique<Drawn>(200, 1, 2), {{true, 5}, {}, Packing::cut, 4, 2});
+  const std::int64_t all = source->rows(4);
+  const auto beginning = [&](std::int64_t round) {
+    std::set<std::int32_t> documents;
+    for (std::int64_t row = 0; row < kMixedBlocks / 3; ++row) documents.insert(source->example(round * all + row, 4).inputs[0]);
+    return documents;
+  };
+  std::vector<std::int32_t> both;
+  const std::set<std::int32_t> first = beginning(0), second = beginning(1);
+  std::set_intersection(first.begin(), first.end(), second.begin(), second.end(), std::back_inserter(both));
+  EXPECT_LT(both.size(), first.size() / 2);
+}
+
 TEST(DocumentRows, ReadOnlyWhatTheyNeed) {
   auto reader = std::make_unique<Drawn>(10'000, 3, 30);
   const Drawn& drawn = *reader;

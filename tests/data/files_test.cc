@@ -187,6 +187,7 @@ TEST(HostileData, OfLessThanARowIsSaidToRepeat) {
   EXPECT_EQ(said("text", "a"), note("bytes", "1 token, a row takes 8: each row holds all of it 8.0"));
   EXPECT_EQ(said("jsonl", "{\"text\": \"abcd\"}"), note("texts", "5 tokens, a row takes 8: each row holds all of it 1.6"));
   EXPECT_EQ(said("tokens", bytes_of<std::int32_t>({1, 2})), note("4-byte tokens", "2 tokens, a row takes 8: each row holds all of it 4.0"));
+  EXPECT_EQ(said("text", "abcdefg"), note("bytes", "7 tokens, a row takes 8: each row holds all of it 1.1"));
   EXPECT_EQ(said("text", "abcdefgh"), "");
 }
 
@@ -263,6 +264,14 @@ TEST(TokenBytes, AreToldBySizeAndRangeOrByTheirKey) {
           << vocab;
     }
   }
+  EXPECT_THAT(
+      source("dataset_type=tokens vocab_size=65 dataset_path=" + folder.write("odd", bytes_of<std::uint16_t>({1, 0, 2})))->describe(),
+      HasSubstr("the 2-byte tokens of "))
+      << "no whole number of four bytes";
+  const std::string most = folder.write("most.u16", bytes_of<std::uint16_t>({1, 65535}));
+  EXPECT_EQ(message_of([&] { source("dataset_type=tokens vocab_size=65536 dataset_path=" + most); }), "no error");
+  EXPECT_THAT(message_of([&] { source("dataset_type=tokens vocab_size=65535 dataset_path=" + most); }),
+              HasSubstr("token 65535 at position 1"));
   const std::string both = folder.write("both", bytes_of<std::uint32_t>({1, 2, 3}));
   const std::string request = "dataset_type=tokens dataset_path=" + both;
   EXPECT_THAT(row_of(*source(request), 0, 3), ElementsAre(1, 2, 3));

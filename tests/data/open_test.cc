@@ -247,6 +247,10 @@ TEST(Data, SyntheticSegmentsAreTheReferences) {
   EXPECT_THAT(made.target_segments, ElementsAre(1, 2, 2, 2, 2, 2, 3, 3, 4, 5, 5, 5));
   EXPECT_THAT(made.positions, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))
       << "they count on, as the reference's do";
+  EXPECT_THAT(opened("dataset_type=synthetic max_segments_per_seq=5")->example(0, 1).segments, ElementsAre(1));
+  for (std::int64_t row = 0; row < 4; ++row)
+    EXPECT_THAT(opened("dataset_type=synthetic max_segments_per_seq=5")->example(row, 2).segments, ElementsAre(1, 2))
+        << "no more than tokens";
 }
 
 TEST(Data, WhatAFileIsNotReadAsIsRefused) {
@@ -264,6 +268,7 @@ TEST(Data, WhatAFileIsNotReadAsIsRefused) {
               HasSubstr("train_data_columns names 2 fields, 1 was expected"));
   EXPECT_THAT(refusal("dataset_type=jsonl max_segments_per_seq=3"),
               HasSubstr("max_segments_per_seq=3, but rows of a file take as many documents as they hold"));
+  EXPECT_THAT(refusal("dataset_type=jsonl max_segments_per_seq=1"), HasSubstr("max_segments_per_seq=1, but rows of a file"));
   EXPECT_EQ(refusal("dataset_type=synthetic tokenizer_path=a/b packing=false"), "no error");
 }
 
@@ -295,6 +300,22 @@ TEST(Data, IsSplitIntoWhatIsTrainedOnAndWhatIsHeldOut) {
     const auto more = rows_of(*validation(data + " eval_fraction=0.4"));
     EXPECT_TRUE(std::includes(more.begin(), more.end(), held_out.begin(), held_out.end())) << data;
   }
+}
+
+TEST(Data, OfWhichAPartIsHeldOutIsShuffledToo) {
+  const test::TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += fmt::format("{:03}.", i);
+  const std::string request = "dataset_type=text eval_fraction=0.2 dataset_path=" + folder.write("a.txt", text);
+  const auto firsts = [&](const std::string& more) {
+    const auto source = opened(request + more);
+    std::vector<Tokens> rows;
+    for (std::int64_t row = 0; row < source->rows(2); ++row) rows.push_back(row_of(*source, row, 3));
+    return rows;
+  };
+  const std::vector<Tokens> plain = firsts(" enable_data_shuffling=false"), shuffled = firsts("");
+  EXPECT_NE(shuffled, plain);
+  EXPECT_THAT(shuffled, ::testing::UnorderedElementsAreArray(plain));
 }
 
 TEST(Data, DocumentsThatAreTheSameAreOnOneSide) {
@@ -337,6 +358,9 @@ TEST(Data, OfValidationEndsInPadding) {
   EXPECT_THAT(set->example(2, 2).target_segments, ElementsAre(1, 1));
   EXPECT_THAT(set->example(3, 2).target_segments, ElementsAre(0, 0));
   EXPECT_THAT(row_of(*set, 3, 3), ElementsAre(0, 0, 0));
+  const std::string line = folder.write("v.jsonl", "{\"text\": \"a\"}");
+  EXPECT_EQ(validation("dataset_type=jsonl add_eos=false dataset_path=x eval_dataset_path=" + line)->rows(2), 1)
+      << "less than a row is one";
 }
 
 TEST(Data, OfValidationMayHaveItsOwnForm) {

@@ -154,6 +154,9 @@ TEST(TextPieces, AreTheTextInOrder) {
     EXPECT_GT(documents.begins.size(), 1u);
     for (const std::string& piece : texts_of(documents)) {
       if (text == lines) { EXPECT_EQ(piece.back(), '\n'); }
+      if (text == characters) {
+        EXPECT_EQ(piece.size() % 3, 0u) << "whole characters";
+      }
       EXPECT_LE(piece.size(), 100'000u);
     }
   }
@@ -252,6 +255,10 @@ TEST(Megatron, IdsThatAreNoneAreRefused) {
                                        "  fix: a larger vocab_size, or the data that belongs to this model");
   folder.write("a.bin", bytes_of<std::int32_t>({-1, 300}));
   EXPECT_THAT(message(), HasSubstr("no token id at position 0 of document 0"));
+  index.code = 2;
+  folder.write("a.idx", index.bytes());
+  folder.write("a.bin", bytes_of<std::int8_t>({7, -2}));
+  EXPECT_THAT(message(), HasSubstr("no token id at position 1 of document 0"));
   index.code = 5;
   folder.write("a.idx", index.bytes());
   folder.write("a.bin", bytes_of<std::int64_t>({1, std::int64_t{1} << 32}));

@@ -20,10 +20,10 @@ constexpr std::int64_t kSlots = 60;
 // A generator for a small model, with its parameters set.
 class Generating {
  public:
-  Generating(const std::string& request, std::int64_t rows)
+  Generating(const std::string& request, std::int64_t rows, std::int64_t slots = kSlots)
       : session_(test::session(kSmallWidths + request)),
         workers_(2),
-        generator_(session::model_request(session_, rows), session_.target, kSlots, workers_) {
+        generator_(session::model_request(session_, rows), session_.target, slots, workers_) {
     for (const graph::Node& node : generator_.graph().nodes) {
       if (node.op != graph::Op::parameter) continue;
       Decoder& decoder = generator_.decoder();
@@ -91,6 +91,48 @@ TEST(GenerationSlow, IsTheSameOnAnyMesh) {
   }
 }
 
+// A prompt comes while another text goes on. Its prefill is as long as the cache, and leaves the other text's slots alone.
+TEST(Generation, PrefillsBesideATextThatGoesOn) {
+  constexpr std::int64_t kFew = 12;
+  const std::string request = test::small_model("llama2").request + "compile_topology=cpu-1 ";
+  const Prompt first{.ids = {1, 2}, .sampling = {}, .most_tokens = 10, .stop_ids = {}, .text = 0};
+  const Prompt second{.ids = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 11}, .sampling = {}, .most_tokens = 1, .stop_ids = {}, .text = 1};
+  Generating alone(request, 1, kFew), both(request, 2, kFew);
+  Texts expected = alone.run({first});
+  expected.merge(alone.run({second}));
+  Texts texts;
+  both->add(first);
+  for (int step = 0; !both->is_idle(); ++step) {
+    if (step == 4) both->add(second);
+    both->step([&](const Continued& of) {
+      texts[of.text].push_back(of.token);
+      return true;
+    });
+  }
+  EXPECT_EQ(texts, expected);
+}
+
+TEST(Generation, GoesOnWithTheOthersWhenATextIsDropped) {
+  const std::string request = test::small_model("llama2").request + "compile_topology=cpu-1 ";
+  const auto prompt = [](std::int32_t id, std::int64_t text) {
+    return Prompt{.ids = {id}, .sampling = {}, .most_tokens = 6, .stop_ids = {}, .text = text};
+  };
+  const Texts expected = one_by_one(request, {prompt(5, 1), prompt(6, 2)});
+  Generating of(request, 2);
+  for (const std::int64_t text : {0, 1, 2}) of->add(prompt(static_cast<std::int32_t>(4 + text), text));
+  Texts texts;
+  for (int step = 0; !of->is_idle(); ++step) {
+    if (step == 3) of->drop(0);
+    of->step([&](const Continued& next) {
+      texts[next.text].push_back(next.token);
+      return true;
+    });
+  }
+  EXPECT_EQ(texts.at(0).size(), 3u);
+  texts.erase(0);
+  EXPECT_EQ(texts, expected);
+}
+
 TEST(Generation, EndsTextsWhereTheyAreToEnd) {
   const std::string request = test::small_model("llama2").request + "compile_topology=cpu-1 ";
   Prompt prompt{.ids = {1, 2, 3}, .sampling = {}, .most_tokens = 1000, .stop_ids = {}, .text = 7};
@@ -131,7 +173,15 @@ TEST(Generation, NeedsAllParameters) {
   backend::Workers workers(1);
   Generator generator(session::model_request(session, 1), session.target, 8, workers);
   generator.add({.ids = {1}, .sampling = {}, .most_tokens = 1, .stop_ids = {}, .text = 0});
-  EXPECT_THAT(test::message_of([&] { generator.step([](const Continued&) { return true; }); }), HasSubstr("the parameter has no value"));
+  const auto refusal = [&] { return test::message_of([&] { generator.step([](const Continued&) { return true; }); }); };
+  EXPECT_THAT(refusal(), HasSubstr("the parameter has no value"));
+  EXPECT_FALSE(generator.decoder().parameter_parts("token_embedder/embedding").empty());
+  EXPECT_THAT(refusal(), HasSubstr("the parameter has no value")) << "all but that one";
+  for (const graph::Node& node : generator.graph().nodes) {
+    if (node.op != graph::Op::parameter || node.path == "decoder/logits_dense/kernel") continue;
+    generator.decoder().set_parameter(node.path, test::parameter_value(generator.graph(), node, generator.decoder().pool(), workers));
+  }
+  EXPECT_THAT(refusal(), HasSubstr("decoder/logits_dense/kernel: the parameter has no value"));
 }
 
 TEST(Generation, NeedsAPromptWithRoomForMore) {

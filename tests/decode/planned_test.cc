@@ -179,6 +179,14 @@ TEST(PlannedPrompts, ProjectQueriesOrSlotsWhicheverTakesLess) {
   EXPECT_FALSE(projects_queries(1024, 2048));
 }
 
+TEST(PlannedPrompts, CountAllTheirTokens) {
+  const std::string request = kSmallWidths + test::small_model("llama2").request + "compile_topology=cpu-2 max_prefill_predict_length=8 ";
+  for (const auto& [stage, tokens] : {std::pair(session::DecodeStage::token, 1.0), std::pair(session::DecodeStage::prompt, 8.0)}) {
+    const forecast::Forecast made = plan_step(session_of(request, stage)).forecast;
+    EXPECT_NEAR(made.tokens_per_second_per_device * made.seconds, tokens, 1e-9) << "a row on each of two devices";
+  }
+}
+
 TEST(PlannedWeights, AreInTheTypeOfTheArithmetic) {
   const auto bytes = [](const std::string& types) {
     return held(plan_step(session_of(kSmallWidths + test::small_model("llama2").request + "compile_topology=cpu-1 " + types)),

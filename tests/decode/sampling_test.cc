@@ -99,6 +99,11 @@ std::int32_t by_sorting_all(const std::vector<float>& logits, std::size_t place,
   return sorted.back().second;
 }
 
+TEST(Sampling, KeepsTheLikeliestWhateverTheShareIs) {
+  EXPECT_THAT(drawn({.temperature = 5, .top_p = 0}), ElementsAre(1));
+  EXPECT_THAT(drawn({.temperature = 5, .top_p = 1e-300}), ElementsAre(1));
+}
+
 // Vocabularies with random scores, with a few distinct scores, and with one score only, for which top_p ends exactly between two tokens.
 TEST(Sampling, DrawsTheTokenThatSortingAllOfThemGives) {
   std::vector<Sampling> all;

@@ -33,6 +33,7 @@ std::vector<std::string> of_bytes(const std::string& text, std::vector<std::stri
 
 TEST(TextStream, ShowsWholeCharacters) {
   EXPECT_EQ(of_bytes("aé€b"), (std::vector<std::string>{"a", "", "é", "", "", "€", "b", ""}));
+  EXPECT_EQ(of_bytes("a\xF0\x9F\x98\x80"), (std::vector<std::string>{"a", "", "", "", "\xF0\x9F\x98\x80", ""}));
   EXPECT_EQ(of_bytes("a\xE2\x82"), (std::vector<std::string>{"a", "", "", "\xE2\x82"})) << "at the end also what is none";
 }
 
@@ -40,6 +41,8 @@ TEST(TextStream, HoldsBackWhatMayBeAStop) {
   EXPECT_EQ(of_bytes("xENDx", {"END"}), (std::vector<std::string>{"x", "", "", "", "", ""}));
   EXPECT_EQ(of_bytes("ENxEN", {"END"}), (std::vector<std::string>{"", "", "ENx", "", "", "EN"}));
   EXPECT_EQ(of_bytes("abc", {"c", "ab"}), (std::vector<std::string>{"", "", "", ""}));
+  EXPECT_EQ(of_bytes("xabc", {"ab", "zz"}), (std::vector<std::string>{"x", "", "", "", ""})) << "the first of the two";
+  EXPECT_EQ(of_bytes("xENx", {"END", "zz"}), (std::vector<std::string>{"x", "", "", "ENx", ""}));
   EXPECT_EQ(of_bytes("ab", {""}), (std::vector<std::string>{"a", "b", ""}));
 }
 

@@ -122,6 +122,26 @@ TEST_F(Routed, ALimitHoldsForTheBusiestDeviceToo) {
   EXPECT_GT(of_busiest.counted()[0].load.dropped, 0.05);
 }
 
+TEST_F(Routed, AnEvenRouterDropsWhatALimitLeavesOut) {
+  draw(0);
+  sorted(4000, 10'000);
+  const RoutedRows even(plan_, Router::even);
+  EXPECT_EQ(even.counted()[0].load.overflows, 1);
+  EXPECT_DOUBLE_EQ(even.counted()[0].load.dropped, 0.2) << "of 5,000 rows";
+}
+
+// A token comes to a device for each of the experts there, not for each of its choices.
+TEST_F(Routed, ADeviceHasRoomForATokenOnceForEachOfItsExperts) {
+  add(Op::random_scores, graph::DrawOf{8, 1}, {value({2}), value({2, 4})}, {value({2, 4, 8})});
+  graph::TopKOf of;
+  of.k = 4;
+  add(Op::top_k, of, {value({2, 4, 8})}, {value({2, 4, 4}), value({2, 4, 4})});
+  const ViewId index = value({}), sizes = value({2});
+  add(Op::device_index, GroupOf{{0}, 4, 1, false}, {}, {index});
+  add(Op::sort_slots, graph::SortSlotsOf{}, {value({100, 4}), index}, {value({400}), sizes, value({})});
+  EXPECT_EQ(RoutedRows(plan_, Router::even).counted()[0].room, 100 * 2);
+}
+
 TEST_F(Routed, AnExchangeBringsTheBusiestDeviceMore) {
   draw(0);
   const ViewId own = value({8}), counts = value({4, 8}), here = value({2});

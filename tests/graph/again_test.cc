@@ -68,5 +68,22 @@ TEST(Again, LeavesAloneWhatSavesNothing) {
   EXPECT_EQ(done_again(alone, 5), alone);
 }
 
+// If all is saved: the first input is carried from layer to layer and saved, the second one is given again, as weights are.
+TEST(Again, LeavesOutOfAllThatIsSavedWhatReadsNoMore) {
+  const ParsedGraph body = parse_graph(
+      "%0: bfloat16[4, 4] = input labels=(-, -)  # x\n"
+      "%1: bfloat16[4, 4] = input labels=(-, -)  # w\n"
+      "%2: bfloat16[4, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # product\n"
+      "%3: bfloat16[4, 4] = transpose %1 order=[1, 0]  # of weights\n"
+      "%4: bfloat16[4, 4] = binary %2, %0 function=add  # sum\n"
+      "%5: bfloat16[4, 4] = binary %2, %0 function=subtract  # difference\n"
+      "%6: bfloat16[4, 4] = binary %2, %0 function=multiply  # gated\n"
+      "%7: float32[4, 4] = cast %4  # wide\n"
+      "%8: bfloat16[4, 4] = cast %7  # narrow\n"
+      "%9: bfloat16[4, 4] = transpose %4 order=[1, 0]  # of a sum\n"
+      "return %8\n");
+  EXPECT_EQ(made_again(body.graph, 1), (std::vector<bool>{false, true, false, true, false, false, true, true, false, false}));
+}
+
 }  // namespace
 }  // namespace moesh::graph

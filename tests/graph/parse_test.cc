@@ -103,6 +103,11 @@ TEST(Parse, SaysWhatIsWrongAndWhere) {
             "line 2 of the graph: cast does not fit its operands and results");
   EXPECT_EQ(parse_refusal(x + "%1: float32[4, 8] = cast %0 depth=3  # y\nreturn %1\n"),
             "line 2 of the graph: '#' was expected, not 'depth=3  # y'");
+  for (const std::string equation : {"ab->ac,bc", "aa,ab->ab", "ab,bb->ab", "ab,ba->aa", "ab,ba->ac", "abba->ab", "ab,baab", "a1,1b->ab"}) {
+    EXPECT_EQ(
+        parse_refusal("%0: float32[4, 4] = input  # x\n%1: float32[4, 4] = einsum %0, %0 equation=\"" + equation + "\"  # y\nreturn %1\n"),
+        "line 2 of the graph: " + equation + " does not fit its operands and results");
+  }
   EXPECT_EQ(parse_refusal(x + "return %0 and\n"), "line 2 of the graph: the line's end was expected, not 'and'");
   EXPECT_EQ(parse_refusal(x + "return %0, %0 as out\n"), "line 2 of the graph: names for the first results only was expected, not 'out'");
   EXPECT_EQ(parse_refusal(x + "return %0\nmore\n"), "line 3 of the graph: nothing behind the graph's return was expected, not 'more'");

@@ -106,6 +106,32 @@ TEST(Rewrite, LeavesStacksAwayThatNobodyReads) {
             "return %4\n");
 }
 
+// The value that is carried in stays too, even if no iteration reads it.
+TEST(Rewrite, KeepsACarriedValueThatIsOnlyReplaced) {
+  const std::string text =
+      "%0: float32[2] = input labels=(-)  # x\n"
+      "%1: float32[3, 2] = input labels=(-, -)  # a\n"
+      "%2: float32[2] = repeat %0, %1 sizes=[3] labels=(-) carried=1 slices=[0]  # layers\n"
+      "  %0: float32[2] = input labels=(-)  # layers/carried\n"
+      "  %1: float32[2] = input labels=(-)  # layers/a\n"
+      "  %2: float32[2] = unary %1 function=silu  # layers/next\n"
+      "  return %2\n"
+      "return %2\n";
+  EXPECT_EQ(after(text, without_dead_results), text);
+}
+
+TEST(Rewrite, ReadsWhatStandsBehindAllConstraints) {
+  EXPECT_EQ(after("%0: float32[4] = input labels=(-)  # x\n"
+                  "%1: float32[4] = constraint %0 labels=(a)  # laid\n"
+                  "%2: float32[4] = constraint %1 labels=(b)  # laid/again\n"
+                  "%3: float32[4] = unary %2 function=silu  # y\n"
+                  "return %3, %2\n",
+                  without_constraints),
+            "%0: float32[4] = input labels=(-)  # x\n"
+            "%1: float32[4] = unary %0 function=silu  # y\n"
+            "return %1, %0\n");
+}
+
 TEST(Rewrite, MovesNodesToJustBeforeWhatNeedsThem) {
   EXPECT_EQ(after("%0: float32[4] = input labels=(-)  # x\n"
                   "%1: float32[4] = unary %0 function=silu  # early\n"

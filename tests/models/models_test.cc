@@ -228,6 +228,40 @@ TEST(Models, StackLayersOverStages) {
   EXPECT_EQ(parameters_of(staged.layout), parameters_of(session("").layout));
 }
 
+TEST(Models, ScanTheLayersOfAStageIfItHasSeveral) {
+  const auto has = [](const std::string& request, const std::string& path) {
+    const session::Session staged =
+        session("compile_topology=v6e-8 ici_pipeline_parallelism=2 ici_fsdp_parallelism=4 per_device_batch_size=2 " + request);
+    const auto& all = staged.layout.parameters;
+    return std::any_of(all.begin(), all.end(), [&](const auto& tensor) { return tensor.path == "decoder/pipeline_module/layers/" + path; });
+  };
+  EXPECT_TRUE(has("scan_layers_per_stage=true num_layers_per_pipeline_stage=4", "scanned_layers/mlp/wi_0/kernel"));
+  EXPECT_TRUE(has("scan_layers_per_stage=true num_layers_per_pipeline_stage=1", "mlp/wi_0/kernel"));
+}
+
+// What is outside the pipeline has its batch over the stages too.
+TEST(Models, LayOutModulesOverStagesAsData) {
+  const session::Session staged = session(
+      "model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=4 compile_topology=v6e-4 ici_pipeline_parallelism=2 "
+      "ici_fsdp_parallelism=2 num_layers_per_pipeline_stage=2 per_device_batch_size=2 mtp_num_layers=1");
+  EXPECT_EQ(test::lies(staged.layout, test::tensor_at(staged.layout.activations, "mtp_block/mtp_layer_1/mtp_1_transformer_layer/inputs")),
+            "[(stage, fsdp), -, -]");
+}
+
+// MaxText rounds a tied table to bfloat16 before it is multiplied with; without that, logits in float32 read all of it.
+TEST(Models, KeepATiedTableForDecodingInTheTypeThatAllReadersTake) {
+  const auto kept = [](const std::string& more) {
+    const session::Session decoding = session::open_to_decode(
+        test::words_of("compile_topology=cpu-1 per_device_batch_size=1 weight_dtype=float32 dtype=bfloat16 logits_dot_in_fp32=true " +
+                       more),
+        session::DecodeStage::token);
+    return test::tensor_at(decoding.layout.parameters, "token_embedder/embedding").dtype;
+  };
+  EXPECT_EQ(kept("logits_via_embedding=false"), DType::bfloat16);
+  EXPECT_EQ(kept("logits_via_embedding=true round_tied_embedding=true"), DType::bfloat16);
+  EXPECT_EQ(kept("logits_via_embedding=true round_tied_embedding=false"), DType::float32);
+}
+
 TEST(Models, RefuseActivationsThatAreNone) {
   EXPECT_EQ(message_of([] { session("mlp_activations=[]"); }),
             "the command line: mlp_activations is empty, a function for each projection was expected\n"
@@ -242,6 +276,51 @@ TEST(Models, RefuseActivationsThatAreNone) {
 TEST(Models, RefuseMorePlacesThanATableHas) {
   EXPECT_EQ(message_of([] { session("model_name=gpt3-52k max_target_length=4096"); }),
             "configs/models/gpt3-52k.yml:11: rows of 4,096 tokens, and a table of 2,048 positions\n  fix: trainable_position_size=4096");
+  EXPECT_THAT(message_of([] { session("model_name=gpt3-52k max_target_length=2049"); }), HasSubstr("rows of 2,049 tokens"));
+  EXPECT_EQ(message_of([] { session("model_name=gpt3-52k max_target_length=2048"); }), "no error");
+  EXPECT_THAT(message_of([] {
+                session::open_to_decode({"model_name=gpt3-52k", "max_target_length=4096"}, session::DecodeStage::token);
+              }),
+              HasSubstr("rows of 4,096 tokens, and a table of 2,048 positions"))
+      << "a row of decoding grows to the end of the cache";
+}
+
+// The slices of a graph's own values, as printed: where each begins and what it takes.
+std::vector<std::string> slices(const std::string& request) {
+  std::vector<std::string> found;
+  for (const std::string& line : split(graph::to_text(session(request).graph), '\n')) {
+    const std::size_t at = line.find(" = slice ");
+    if (line.starts_with("%") && at != std::string::npos)
+      found.push_back(line.substr(line.find(' ', at + 9) + 1, line.find("  #") - line.find(' ', at + 9) - 1));
+  }
+  return found;
+}
+
+// The keys of random routing, one for each layer.
+TEST(Models, DrawForEachLayerOfAModuleToo) {
+  const auto keys_of = [](const std::string& more) {
+    const graph::Graph graph =
+        session("model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=4 use_random_routing=true " + more).graph;
+    for (const graph::Node& node : graph.nodes) {
+      if (node.path == inputs::draw_keys) return graph.value(node.results[0]).shape;
+    }
+    return Shape{};
+  };
+  EXPECT_EQ(keys_of(""), (Shape{4, 2}));
+  EXPECT_EQ(keys_of("mtp_num_layers=2"), (Shape{4 + 2 * 2, 2})) << "each module has a cycle of two layers";
+  const std::vector<std::string> found =
+      slices("model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=4 use_random_routing=true mtp_num_layers=2");
+  EXPECT_THAT(found, Contains("begin=4 size=2"));
+  EXPECT_THAT(found, Contains("begin=6 size=2"));
+}
+
+TEST(Models, DrawForTheLayersBehindAPipelineAfterThoseInIt) {
+  const std::string request =
+      "model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=5 compile_topology=v6e-4 ici_pipeline_parallelism=2 "
+      "ici_fsdp_parallelism=2 num_layers_per_pipeline_stage=1 pipeline_parallel_layers=4 per_device_batch_size=2 use_random_routing=true ";
+  EXPECT_THAT(slices(request), Contains("begin=4 size=1"));
+  EXPECT_THAT(graph::to_text(session(request).graph), HasSubstr(": int32[2, 2, 1, 2] = reshape "))
+      << "repeats, stages and the layers of a stage";
 }
 
 TEST(Models, RefuseHeadsThatCannotTurn) {

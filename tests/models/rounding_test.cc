@@ -67,6 +67,15 @@ TEST(Rounding, IsOfTheProductsThatTheReferenceQuantizes) {
   }
 }
 
+TEST(Rounding, IsToTheTypeThatIsAsked) {
+  const auto text = [](const std::string& quantization) {
+    return graph::to_text(test::session("model_name=llama2-7b " + kSmall + "quantization=" + quantization).graph);
+  };
+  EXPECT_THAT(text("int8"), HasSubstr("rounded=int8"));
+  EXPECT_THAT(text("fp8"), HasSubstr("rounded=float8"));
+  EXPECT_THAT(text("te_fp8_currentscaling"), HasSubstr("rounded=float8"));
+}
+
 TEST(Rounding, GoesOnInTheGradients) {
   graph::Builder builder;
   const graph::Tensor x = builder.input("x", {8, 16}, DType::bfloat16, {"", ""});

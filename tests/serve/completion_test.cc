@@ -66,6 +66,7 @@ TEST_F(CompletionRequests, SayAll) {
   EXPECT_THAT(of.stops, ElementsAre("x", "yz"));
   EXPECT_TRUE(of.streams && of.echoes && of.ignores_end && of.tells_usage);
   EXPECT_THAT(parsed(R"({"prompt": "a", "stop": "x", "top_k": -1})").stops, ElementsAre("x"));
+  EXPECT_EQ(parsed(R"({"prompt": "a", "top_k": -1})").sampling.top_k, 0) << "no limit";
 }
 
 TEST_F(CompletionRequests, GivePromptsAsTokens) {

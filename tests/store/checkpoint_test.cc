@@ -164,6 +164,8 @@ TEST_F(Checkpoints, SayWhatIsDamagedAndWhatToDo) {
   std::ofstream(data, std::ios::binary) << bytes;
   EXPECT_THAT(message_of([&] { Checkpoint{path}; }), AllOf(HasSubstr(" bytes, index.json says "), HasSubstr(data)));
   EXPECT_THAT(message_of([&] { read(checkpoint, "v", {{2, 5}}); }), HasSubstr("cut short: it cannot be read up to byte "));
+  std::ofstream(data, std::ios::binary) << bytes << "xx";
+  EXPECT_THAT(message_of([&] { Checkpoint{path}; }), HasSubstr(" bytes, index.json says ")) << "longer than it was";
   bytes[30] = static_cast<char>(bytes[30] ^ 1);
   std::ofstream(data, std::ios::binary) << bytes << "x";
   EXPECT_THAT(message_of([&] { Checkpoint{path}; }), HasSubstr("its header is damaged: the hash is another one"));
@@ -358,6 +360,17 @@ TEST(CheckpointIndex, IsHeldToItsRules) {
   EXPECT_THAT(refusal("\"tensors\": {", "\"tensors\": {\"x\": 1, "), HasSubstr("is missing"));
   EXPECT_THAT(refusal("\"files\": [", "\"files\": 7, \"x\": ["), HasSubstr("'files' is no list"));
   EXPECT_THAT(refusal("\"mesh\": {", "\"mesh\": 7, \"x\": {"), HasSubstr("'mesh' is no object"));
+}
+
+// As many elements as the tensor has, but one row twice and the other not at all.
+TEST(CheckpointIndex, IsRefusedWherePiecesOverlapThoughTheirNumberIsRight) {
+  const auto parsed = [](const Block& second) {
+    Index index{about(), {{"d", 200, 100, 1}}, {}};
+    index.tensors["w"] = {DType::float32, {2, 3}, -1, "", {{0, 100, {{0, 1}, {0, 3}}, {1}}, {0, 112, second, {1}}}};
+    return message_of([&] { parse_index(to_json(index), "i"); });
+  };
+  EXPECT_EQ(parsed({{1, 2}, {0, 3}}), "no error");
+  EXPECT_THAT(parsed({{0, 1}, {0, 3}}), HasSubstr("w: pieces that overlap"));
 }
 
 }  // namespace

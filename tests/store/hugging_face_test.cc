@@ -198,6 +198,17 @@ TEST(HuggingFaceWeights, SmallNumbersAreReadWithTheirScales) {
       << "rows are what is computed with as columns";
 }
 
+TEST(HuggingFaceWeights, EachBlockOfRowsAndColumnsHasItsScale) {
+  const test::TemporaryFolder folder;
+  folder.write("model.safetensors", file_of({{"w", "F8_E4M3", {130, 300}, std::string(130 * 300, static_cast<char>(0x38))},
+                                             {"w_scale_inv", "F32", {2, 3}, bytes_of<float>({1, 2, 3, 4, 5, 6})}}));
+  const std::vector<float> w = read(folder.path(), "w");
+  for (const std::size_t row : {0u, 127u, 128u, 129u}) {
+    for (const std::size_t column : {0u, 127u, 128u, 255u, 256u, 299u})
+      EXPECT_EQ(w[row * 300 + column], static_cast<float>(1 + row / 128 * 3 + column / 128)) << row << " " << column;
+  }
+}
+
 TEST(HuggingFaceWeights, RefusesScalesThatDoNotFitAndNumbersThatAreNone) {
   const auto refused = [](const std::vector<Entry>& entries, const std::string& name) {
     const test::TemporaryFolder folder;

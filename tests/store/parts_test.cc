@@ -29,6 +29,17 @@ TEST(Parts, ShareABlockOrNothing) {
   EXPECT_TRUE(shared_block({}, {})) << "a number has one element";
 }
 
+TEST(Parts, AreSharedOutOnceEach) {
+  EXPECT_EQ(sharding::shape_of(share_of({{0, 2}, {4, 9}}, 1, 3)), (Shape{2, 2})) << "the second of 1, 2 and 2 of the longest dim";
+  std::int64_t elements = 0, numbers = 0;
+  for (std::int64_t index = 0; index < 3; ++index) {
+    elements += elements_of(share_of({{0, 2}, {4, 9}}, index, 3));
+    numbers += elements_of(share_of({}, index, 3));
+  }
+  EXPECT_EQ(elements, 10);
+  EXPECT_EQ(numbers, 1) << "a number cannot be cut";
+}
+
 TEST(Parts, CopyWhatTheyShareAndNothingElse) {
   std::vector<float> whole = values_counted_up(12), part(4, -1);
   const Part from = dense_part({{0, 3}, {0, 4}}, DType::float32, room_of(whole));

@@ -229,6 +229,17 @@ TEST(StepGraph, MarksTheNodesOfTheBackwardPassWhosePathsBearATick) {
   }
 }
 
+// Experts are computed forward, once more, and backward, even if what follows them in the layer reads their result again.
+TEST(StepGraph, ComputesExpertsOnceMoreForAllThatReadThem) {
+  for (const char* norms : {"use_post_ffw_norm=false ", "use_post_ffw_norm=true "}) {
+    int products = 0;
+    const std::string request = kTinyModel + "model_name=envy-test override_model_config=true sparse_matmul=true remat_policy=full ";
+    for_each_node(step_of(request + norms),
+                  [&](const graph::Graph&, const graph::Node& node) { products += node.op == graph::Op::grouped_matmul ? 1 : 0; });
+    EXPECT_EQ(products, 3 * 3) << norms;
+  }
+}
+
 // The collectives and copies that the partitioner adds belong to the phase of their nodes.
 TEST(StepProgram, KeepsThePhasesOfItsNodes) {
   const session::Session session = test::session(kTinyMixtral + "num_experts=4 compile_topology=cpu-4 ici_fsdp_parallelism=2 "

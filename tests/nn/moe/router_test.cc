@@ -1,7 +1,8 @@
-// Tests of the loss that balances the load of the experts.
+// Tests of how experts are chosen, and of the loss that balances their load.
 #include "nn/moe/router.h"
 
 #include "tests/graph/graph_support.h"
+#include "tests/nn/nodes.h"
 #include "tests/train/trainer_support.h"
 
 namespace moesh::nn {
@@ -76,6 +77,17 @@ TEST(BalanceLoss, GradientIsItsSlope) {
 TEST(BalanceLoss, OfEqualScoresIsTheChoicesOfATokenTimesTheWeight) {
   const Numbers made = balance(graph::test::filled(DType::float32, {kRows, kLength, kExperts}, 1))[0];
   EXPECT_FLOAT_EQ(static_cast<float>(made.at(0)), 0.02f * kChoices);
+}
+
+// As in the reference, experts that are drawn at random are drawn among all groups.
+TEST(Routing, DrawsAtRandomAmongAllGroups) {
+  const std::string request =
+      "model_name=deepseek3-tiny override_model_config=true routing_group_score=best_two n_routing_groups=4 topk_routing_group=2 ";
+  const auto routing = [&](const std::string& more) {
+    return moesh::test::attributes_at<graph::TopKOf>(moesh::test::session(request + more).graph, "/route");
+  };
+  EXPECT_EQ(routing("").groups, 4);
+  EXPECT_EQ(routing("use_random_routing=true").groups, 0);
 }
 
 }  // namespace

@@ -1,0 +1,59 @@
+// What a model that is gone on with makes of a request.
+#include "decode/source.h"
+
+#include <gmock/gmock.h>
+
+#include "store/index.h"
+#include "tests/support.h"
+
+namespace moesh::decode {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Not;
+
+std::vector<std::string> request_for(const store::Settings& settings, const std::vector<std::string>& words = {}) {
+  test::TemporaryFolder folder;
+  store::Index index;
+  index.about.settings = settings;
+  folder.write("index.json", store::to_json(index));
+  return decode::request_of(folder.path(), words);
+}
+
+TEST(Source, TakesOfARunWhatItsModelAndItsTextsAre) {
+  const std::vector<std::string> request =
+      request_for({{"base_emb_dim", "64"}, {"model_name", "mixtral-8x7b"}, {"steps", "7"}, {"tokenizer_path", "t.json"}});
+  for (const char* word : {"base_emb_dim=64", "model_name=mixtral-8x7b", "tokenizer_path=t.json"}) EXPECT_THAT(request, Contains(word));
+  EXPECT_THAT(request, Not(Contains("steps=7")));
+}
+
+// A run writes down all its rules; those of a rule set come from its name.
+TEST(Source, TakesTheRulesOfARunFromItsRuleSetIfItHasOne) {
+  const std::string rules = "[[batch,[fsdp]]]";
+  EXPECT_THAT(request_for({{"logical_axis_rules", rules}}), Contains("logical_axis_rules=" + rules));
+  const std::vector<std::string> named = request_for({{"custom_mesh_and_rule", "ep-as-dp"}, {"logical_axis_rules", rules}});
+  EXPECT_THAT(named, Contains("custom_mesh_and_rule=ep-as-dp"));
+  EXPECT_THAT(named, Not(Contains("logical_axis_rules=" + rules)));
+}
+
+TEST(Source, RunsOnOneDeviceUnlessDevicesAreNamed) {
+  EXPECT_THAT(request_for({}), Contains("compile_topology=cpu-1"));
+  EXPECT_THAT(request_for({}, {"dtype=float32"}), Contains("compile_topology=cpu-1"));
+  for (const char* word : {"compile_topology=cpu-4", "ici_tensor_parallelism=2", "dcn_data_parallelism=2", "num_slices=2"})
+    EXPECT_THAT(request_for({}, {word}), Not(Contains("compile_topology=cpu-1"))) << word;
+}
+
+TEST(Source, TakesAsManyRowsAsDevicesTake) {
+  const auto rows = [](const std::string& request, std::int64_t wanted) {
+    return rows_for(
+        session::open_to_decode(test::words_of("model_name=llama2-7b compile_topology=cpu-4 " + request), session::DecodeStage::token),
+        wanted);
+  };
+  EXPECT_EQ(rows("", 3), 4);
+  EXPECT_EQ(rows("", 4), 4);
+  EXPECT_EQ(rows("", 5), 8);
+  EXPECT_EQ(rows("per_device_batch_size=4", 5), 16) << "as the user says";
+}
+
+}  // namespace
+}  // namespace moesh::decode

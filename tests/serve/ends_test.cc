@@ -1,0 +1,88 @@
+// Where the texts of a request end, asked of the service itself.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "backend/workers.h"
+#include "base/text.h"
+#include "decode/source.h"
+#include "decode/weights.h"
+#include "serve/service.h"
+#include "tests/paths.h"
+#include "tests/process.h"
+#include "tests/support.h"
+#include "tokenizer/bytes.h"
+
+namespace moesh::serve {
+namespace {
+
+// A service of a model of bytes in which every token ends a text.
+class EndedByAll {
+ public:
+  EndedByAll()
+      : session_(session::open_to_run(decode::request_of(folder(), {"tokenizer_path=", "dtype=float32", "max_target_length=32"}),
+                                      config::Run::steps)),
+        tokenizer_(tokenizer::bytes()),
+        workers_(1),
+        model_(session::model_request(session_, 1)),
+        generator_(model_, session_.target, 32, workers_) {
+    decode::read_weights(generator_.decoder(), generator_.graph(), model_, folder(), workers_);
+    decode::Bounds bounds;
+    for (std::int32_t id = 0; id < session_.shape.vocab_size; ++id) bounds.ends.push_back(id);
+    service_.emplace(generator_, Served{"llama", *tokenizer_, bounds, {}, {}, 32, session_.shape.vocab_size, 32, 4},
+                     ServiceOptions{1, 4, false});
+  }
+
+  nlohmann::json ask(const std::string& body) {
+    return nlohmann::json::parse(service_->answer({"POST", "/v1/completions", "application/json", body, {}, [] { return true; }}).body);
+  }
+  // The number of tokens of all texts, once none goes on.
+  std::int64_t tokens() {
+    const auto metric = [&](const std::string& name) {
+      const std::string all = service_->answer({"GET", "/metrics", "", "", {}, [] { return true; }}).body;
+      const std::size_t at = all.find("\n" + name + " ") + name.size() + 2;
+      return parse_integer(std::string_view(all).substr(at, all.find('\n', at) - at)).value_or(-1);
+    };
+    EXPECT_TRUE(test::wait_until([&] { return metric("moesh_texts_running") == 0; }));
+    return metric("moesh_tokens_total");
+  }
+
+ private:
+  static std::string folder() { return (test::source_folder() / "tests/golden/hf/llama").string(); }
+
+  session::Session session_;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
+  backend::Workers workers_;
+  models::ModelRequest model_;
+  decode::Generator generator_;
+  std::optional<Service> service_;
+};
+
+TEST(ServedEnds, AreThoseOfTheModelUnlessTheyAreIgnored) {
+  EndedByAll served;
+  nlohmann::json answer = served.ask(R"({"prompt": "ab", "max_tokens": 5})");
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 1);
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "stop");
+  answer = served.ask(R"({"prompt": "ab", "max_tokens": 5, "ignore_eos": true})");
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 5);
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
+}
+
+// A text that has its stop takes no further step.
+TEST(ServedEnds, OfAStopEndTheText) {
+  EndedByAll served;
+  const std::string request = R"({"prompt": "ab", "temperature": 0, "max_tokens": 20, "ignore_eos": true)";
+  const std::string text = served.ask(request + "}")["choices"][0]["text"];
+  EXPECT_EQ(served.tokens(), 20);
+  const auto letter = std::find_if(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
+  ASSERT_NE(letter, text.end()) << text;
+  const nlohmann::json stopped = served.ask(request + R"(, "stop": )" + nlohmann::json(std::string(1, *letter)).dump() + "}");
+  EXPECT_EQ(stopped["choices"][0]["text"], std::string(text.begin(), letter));
+  const std::int64_t taken = stopped["usage"]["completion_tokens"];
+  EXPECT_LT(taken, 20);
+  EXPECT_EQ(served.tokens(), 20 + taken);
+}
+
+}  // namespace
+}  // namespace moesh::serve
