@@ -84,7 +84,7 @@ TEST(Run, SuggestsTheNearestOption) {
 }
 
 TEST(Run, NamesTheCommandsThatHaveAnOption) {
-  EXPECT_THAT(outcome("lint --decode").err, EndsWith("  fix: leave it out; it is an option of shardings, why, compile, tokenize\n"));
+  EXPECT_THAT(outcome("lint --decode").err, EndsWith("  fix: leave it out; it is an option of shardings, why, compile, search, tokenize\n"));
   EXPECT_THAT(outcome("train --nope").err, EndsWith("lists the keys, which are given without dashes\n"));
 }
 
