@@ -113,11 +113,12 @@ TEST(AttentionLayer, LabelsTheKeysOfDecodingAsKeys) {
     EXPECT_THAT(labels(step, path), ElementsAre("decode_batch", "decode_length", "activation_kv_heads", "activation_kv")) << path;
 }
 
-// Keys come from the whole cache in a prefill, in training from the row itself. The prompt is as long as the cache, so keys are made.
+// Keys come from the whole cache in a prefill, in training from the row itself. The prompt fills the cache and latents are wide, so keys are
+// made of them.
 TEST(LatentAttention, LabelsTheKeysOfAPrefillAsThoseOfTheCache) {
   const std::string request =
       "model_name=deepseek3-tiny override_model_config=true first_num_dense_layers=1 base_num_decoder_layers=2 compile_topology=cpu-1 "
-      "per_device_batch_size=1 max_target_length=64 max_prefill_predict_length=64 ";
+      "per_device_batch_size=1 max_target_length=64 max_prefill_predict_length=64 kv_lora_rank=512 ";
   const auto length_of = [](const session::Session& session, const std::string& name) {
     return test::tensor_at(session.layout.activations, "decoder/moe_layers/self_attention/" + name).labels()[1];
   };
