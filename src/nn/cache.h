@@ -5,12 +5,11 @@
 
 namespace moesh::nn {
 
-// The slots of a layer's cache for each row: one for each position or, if its queries see only the nearest keys, as many as these take
-// together with the tokens that are added at once.
+// The slots of a layer's cache for each row: one for each position or, if its queries see only the nearest keys, near_slots.
 std::int64_t slots_of(const Context& context, const config::LayerShape& layer);
 
-// The same for the layer of the model that sees farthest, of those that see only the nearest keys; all slots if there is none or none that
-// needs fewer. All such layers have as many.
+// The slots that hold what such layers of the model see while new tokens are added; as many for all of them. One for each position if there
+// are none, or if they would need more.
 std::int64_t near_slots(const Context& context);
 
 // Writes the new tokens' rows, [B, S, ...], into a cache, and returns the rows of the cached tokens, [B, slots, ...]. Of fewer slots than
