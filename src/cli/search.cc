@@ -149,10 +149,10 @@ Asked asked_of(const Arguments& arguments) {
 }
 
 // The user's layout. That of another program may be one that is not planned; the search goes on without it.
-std::optional<search::Yours> yours_of(const Arguments& arguments, const Asked& asked) {
+std::optional<search::Yours> yours_of(const Arguments& arguments, const Asked& asked, search::Stage stage) {
   if (asked.yours.empty()) return std::nullopt;
   try {
-    const PlannedRun planned = plan_run(config::joined(asked.request, asked.yours), decode_stage(arguments));
+    const PlannedRun planned = plan_run(config::joined(asked.request, asked.yours), stage);
     return search::Yours{asked.request, search::found_of(asked.yours, planned.session, planned.forecast)};
   } catch (const Error& error) {
     if (arguments.has("--against")) throw;
@@ -174,15 +174,16 @@ int run_search(const Arguments& arguments) {
   search::Effort effort{.objective = wanted.objective};
   effort.most_plans = count_of(arguments, "--most", kMostPlans, "--most 10000").value_or(effort.most_plans);
   effort.threads = threads_of(arguments) > 0 ? threads_of(arguments) : usable_cores();
-  const session::Session session = open_run(request, decode_stage(arguments), session::Evenness::reported);
+  const search::Stage stage = decode_stage(arguments);
+  const session::Session session = open_run(request, stage, session::Evenness::reported);
   if (session.loaded.settings.text("compile_topology").empty())
     refuse("a search needs a machine", "the command line", "compile_topology=KIND-SIZE; `moesh help hardware` lists the kinds");
-  search::Told told{wanted.objective, decode_stage(arguments), {}, yours_of(arguments, asked), effort.threads};
+  search::Told told{wanted.objective, stage, {}, yours_of(arguments, asked, stage), effort.threads};
   for (const std::string& machine : machines_of(session, wanted)) {
-    told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort, told.stage));
+    told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort, stage));
     if (!told.machines.back().outcome.front.empty()) break;
   }
-  const std::string title = fmt::format("The best ways to {} {} on {} that were found", told.stage ? "decode with" : "train",
+  const std::string title = fmt::format("The best ways to {} {} on {} that were found", stage ? "decode with" : "train",
                                         model_words(arguments, session), session.target.chip.title);
   if (arguments.has("--json")) {
     fmt::print("{}\n", search::to_json(told));

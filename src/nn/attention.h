@@ -11,7 +11,7 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
 // The attributes of attention from the settings. Its score_scale is 1, because queries are scaled before.
 graph::AttentionOf attention_of(const Context& context, const config::LayerShape& layer);
 
-// Writes new keys and values into the KV cache, if there is one, and replaces them with all that are cached.
+// Writes new keys and values into a KV cache of so many slots, if there is one, and replaces them with all that are cached.
 void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens, std::int64_t slots);
 
 struct Attended {

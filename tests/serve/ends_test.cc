@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/workers.h"
-#include "base/text.h"
 #include "decode/source.h"
 #include "decode/weights.h"
 #include "serve/service.h"
 #include "tests/paths.h"
 #include "tests/process.h"
+#include "tests/serve/metrics.h"
 #include "tests/support.h"
 #include "tokenizer/bytes.h"
 
@@ -40,9 +40,7 @@ class EndedByAll {
   // The number of tokens of all texts, once none goes on.
   std::int64_t tokens() {
     const auto metric = [&](const std::string& name) {
-      const std::string all = service_->answer({"GET", "/metrics", "", "", {}, [] { return true; }}).body;
-      const std::size_t at = all.find("\n" + name + " ") + name.size() + 2;
-      return parse_integer(std::string_view(all).substr(at, all.find('\n', at) - at)).value_or(-1);
+      return test::metric_of(service_->answer({"GET", "/metrics", "", "", {}, [] { return true; }}).body, name);
     };
     EXPECT_TRUE(test::wait_until([&] { return metric("moesh_texts_running") == 0; }));
     return metric("moesh_tokens_total");

@@ -14,6 +14,7 @@
 #include "tests/cli/outcome.h"
 #include "tests/process.h"
 #include "tests/serve/http_client.h"
+#include "tests/serve/metrics.h"
 #include "tokenizer/bytes.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -72,12 +73,7 @@ class Serving {
   bool comes_to(const std::string& metric) const {
     return test::wait_until([&] { return metrics().find(metric + "\n") != std::string::npos; });
   }
-  std::int64_t metric(const std::string& name) const {
-    for (const std::string& line : split(metrics(), '\n')) {
-      if (line.starts_with(name + " ")) return parse_integer(line.substr(name.size() + 1)).value_or(-1);
-    }
-    return 0;
-  }
+  std::int64_t metric(const std::string& name) const { return test::metric_of(metrics(), name); }
 
  private:
   session::Session session_;
