@@ -20,7 +20,7 @@ class Walk {
   }
   // Memory that the threads of one kernel share is counted once per running kernel: at most one runs per device.
   std::int64_t bytes() const {
-    return threads_ * (cpu::gemm_scratch_bytes() + attention_ + attention_grad_ + norm_ + loss_.own) +
+    return threads_ * (cpu::gemm_scratch_bytes() + attention_ + attention_grad_ + indexing_ + norm_ + loss_.own) +
            std::min(threads_, mesh_.devices()) * loss_.shared;
   }
 
@@ -37,6 +37,9 @@ class Walk {
       case Op::attention_grad:
         attention_grad_ = std::max(attention_grad_, cpu::attention_grad_bytes(of_operand(0), of_operand(1), of_operand(2)));
         break;
+      case Op::index_scores:
+      case Op::index_scores_grad: indexing_ = std::max(indexing_, cpu::index_scores_bytes(of_operand(0))); break;
+      case Op::attention_shares: indexing_ = std::max(indexing_, cpu::attention_shares_bytes(of_operand(1))); break;
       case Op::vocab_loss: {
         const Shape x = of_operand(0), table = of_operand(1);
         const std::int64_t vocabulary = elements(table) / std::max<std::int64_t>(1, x[2]);
@@ -55,7 +58,7 @@ class Walk {
 
   const mesh::Mesh& mesh_;
   std::int64_t threads_;
-  std::int64_t attention_ = 0, attention_grad_ = 0, norm_ = 0;  // per thread, the most that any one node takes
+  std::int64_t attention_ = 0, attention_grad_ = 0, indexing_ = 0, norm_ = 0;  // per thread, the most that any one node takes
   cpu::SharedBytes loss_;
 };
 

@@ -105,11 +105,12 @@ void check_evaluation(const Settings& settings) {
 std::string diluted_losses(const Settings& settings) {
   const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
   std::vector<std::string> weights;
-  const auto add_weight = [&](const char* of, std::int64_t least, const char* weight) {
-    if (settings.integer(of) >= least && settings.real(weight) > 0) weights.emplace_back(weight);
+  const auto add_weight = [&](bool has_loss, const char* weight) {
+    if (has_loss && settings.real(weight) > 0) weights.emplace_back(weight);
   };
-  add_weight("num_experts", 2, "load_balance_loss_weight");
-  add_weight("mtp_num_layers", 1, "mtp_loss_scaling_factor");
+  add_weight(settings.integer("num_experts") > 1, "load_balance_loss_weight");
+  add_weight(settings.integer("mtp_num_layers") > 0, "mtp_loss_scaling_factor");
+  add_weight(settings.boolean("use_indexer"), "indexer_loss_scaling_factor");
   if (microbatches == 1 || weights.empty()) return "";
   return fmt::format("{} hardly trains with gradient_accumulation_steps={}: as in MaxText, its share of the gradient is divided by the "
                      "number of tokens in the batch",

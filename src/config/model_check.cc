@@ -51,6 +51,25 @@ void check_clip(const ModelShape& shape, const Settings& settings) {
   }
 }
 
+void check_indexer(const ModelShape& shape, const Settings& settings) {
+  const AttentionShape& heads = shape.attention;
+  const auto where = [&](const char* key) { return settings.origin(key).where; };
+  if (!heads.latent || shape.block != Block::deepseek || heads.q_lora_rank == 0) {
+    refuse("use_indexer=true chooses keys for latent attention with a latent query (q_lora_rank), which this model does not have",
+           where("use_indexer"), "use_indexer=false");
+  }
+  if (heads.index_dim < heads.qk_rope_head_dim) {
+    refuse(fmt::format("indexer_head_dim is {}, of which {} are rotated (qk_rope_head_dim)", heads.index_dim, heads.qk_rope_head_dim),
+           where("indexer_head_dim"), fmt::format("indexer_head_dim={}", heads.qk_rope_head_dim));
+  }
+  const std::int64_t length = settings.integer("max_target_length");
+  if (settings.real("indexer_loss_scaling_factor") > 0 && heads.index_keys >= length) {
+    refuse(fmt::format("indexer_topk is {}, of rows of {}: the indexer chooses nothing, and has no loss to learn from", heads.index_keys,
+                       counted(length, "token")),
+           where("indexer_topk"), "a smaller indexer_topk, or indexer_loss_scaling_factor=0");
+  }
+}
+
 void check_attention(const ModelShape& shape, const Settings& settings) {
   const auto not_latent = [&](bool given, std::string_view key) {
     if (!given || !shape.attention.latent || shape.block != Block::deepseek) return;
@@ -61,6 +80,7 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
   not_latent(shape.attention.norm != HeadNorm::none, "use_qk_norm");
   not_latent(shape.attention.fused, "fused_qkv");
   if (settings.boolean("use_qk_clip")) check_clip(shape, settings);
+  if (shape.attention.index_heads > 0) check_indexer(shape, settings);
   if (shape.block == Block::gemma4 && shape.attention.fused && settings.boolean("share_kv_projections")) {
     refuse("share_kv_projections=true leaves no values to be made by fused_qkv", settings.origin("fused_qkv").where, "fused_qkv=false");
   }

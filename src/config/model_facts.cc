@@ -31,6 +31,10 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
     facts["qk_rope_head_dim"] = std::to_string(a.qk_rope_head_dim);
     facts["v_head_dim"] = std::to_string(a.v_head_dim);
     facts["mla_norm_epsilon"] = number(a.latent_norm_epsilon);
+    facts["use_indexer"] = yes_or_no(a.index_heads > 0);
+    facts["indexer_n_heads"] = std::to_string(a.index_heads);
+    facts["indexer_head_dim"] = std::to_string(a.index_dim);
+    facts["indexer_topk"] = std::to_string(a.index_keys);
     return;
   }
   facts["base_num_kv_heads"] = std::to_string(a.kv_heads);

@@ -83,6 +83,11 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.v_head_dim = settings.integer("v_head_dim");
   const double own_epsilon = settings.real("mla_norm_epsilon");
   shape.latent_norm_epsilon = own_epsilon < 0 ? settings.real("normalization_layer_epsilon") : own_epsilon;
+  if (settings.boolean("use_indexer")) {
+    shape.index_heads = settings.integer("indexer_n_heads");
+    shape.index_dim = settings.integer("indexer_head_dim");
+    shape.index_keys = settings.integer("indexer_topk");
+  }
   if (shape.query_heads % shape.kv_heads != 0) {
     refuse(fmt::format("{} query heads over {} key/value heads, a whole number for each was expected",
                        shape.query_heads, shape.kv_heads),
@@ -240,6 +245,11 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
 }  // namespace
 
 bool is_one_of(Block block, std::initializer_list<Block> all) { return std::find(all.begin(), all.end(), block) != all.end(); }
+
+bool trains_indexer_alone(const Settings& settings) {
+  return settings.boolean("use_indexer") && settings.real("indexer_loss_scaling_factor") > 0 &&
+         !settings.boolean("indexer_sparse_training");
+}
 
 AttentionShape ModelShape::attention_of(const LayerShape& layer) const {
   AttentionShape shape = attention;

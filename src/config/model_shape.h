@@ -66,6 +66,10 @@ struct AttentionShape {
   std::int64_t qk_rope_head_dim = 0;
   std::int64_t v_head_dim = 0;
   double latent_norm_epsilon = 1e-5;
+  // Of latent attention: heads that score keys for each query, which sees those with the best scores.
+  std::int64_t index_heads = 0;  // 0: it sees all
+  std::int64_t index_dim = 0;
+  std::int64_t index_keys = 0;  // that a query sees
 
   std::int64_t qk_head_dim() const { return latent ? qk_nope_head_dim + qk_rope_head_dim : head_dim; }
   std::int64_t value_head_dim() const { return latent ? v_head_dim : head_dim; }
@@ -177,9 +181,13 @@ bool stretches_positions(const Settings& settings);
 // The values of a layer for which remat_policy=custom has a key of the same name.
 inline constexpr std::string_view kSavedValues[] = {
     "context",  "mlpwi",      "mlpwi_0",  "mlpwi_1",  "mlpwo",         "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo",    "query_proj",
-    "key_proj", "value_proj", "qkv_proj", "out_proj", "query_wa_proj", "kv_wa_proj",  "mla_q",       "mla_kv",       "attention_out"};
+    "key_proj", "value_proj", "qkv_proj", "out_proj", "query_wa_proj", "kv_wa_proj",  "mla_q",       "mla_kv",       "attention_out",
+    "indexer_cutoff_threshold"};
 
 MoeStrategy strategy_of(const Settings& settings);
+
+// Whether the loss is that of the indexer without that of the next tokens, so that nothing but the indexer learns.
+bool trains_indexer_alone(const Settings& settings);
 
 // Whether rotation is Llama 3.1's, of neighbours. MaxText also goes by the model's name, whatever rope_type says.
 bool uses_llama3_rope(const Settings& settings);

@@ -183,6 +183,9 @@ constexpr std::string_view kOfLatent[] = {"q_lora_rank", "kv_lora_rank",     "qk
                                           "v_head_dim",  "mla_norm_epsilon", "query_wa_proj",          "kv_wa_proj",
                                           "mla_q",       "mla_kv",           "max_position_embeddings"};
 constexpr std::string_view kOfLatentQuery[] = {"query_wa_proj"};
+constexpr std::string_view kOfIndexer[] = {"indexer_n_heads", "indexer_head_dim", "indexer_topk", "indexer_mask_exact_topk",
+                                           "indexer_loss_scaling_factor", "indexer_cutoff_threshold"};
+constexpr std::string_view kOfIndexLoss[] = {"indexer_sparse_training"};
 constexpr std::string_view kOfHeads[] = {"head_dim", "base_num_kv_heads", "partial_rotary_factor"};
 constexpr std::string_view kOfStretchedLatent[] = {"mscale"};
 constexpr std::string_view kOfStretching[] = {"rope_factor"};
@@ -310,6 +313,8 @@ constexpr Need kNeeds[] = {
     {"attention_type=mla of decoder_block=deepseek", is_latent, kOfLatent},
     {"attention_type=mla and max_position_embeddings above original_max_position_embeddings", is_stretched_latent, kOfStretchedLatent},
     {"q_lora_rank", [](S s) { return s.integer("q_lora_rank") > 0; }, kOfLatentQuery},
+    {"use_indexer=true", [](S s) { return s.boolean("use_indexer"); }, kOfIndexer},
+    {"indexer_loss_scaling_factor", [](S s) { return s.real("indexer_loss_scaling_factor") > 0; }, kOfIndexLoss},
     {"attention that is not mla", [](S s) { return !is_latent(s); }, kOfHeads},
     {"rope_type=yarn, or attention_type=mla and max_position_embeddings above original_max_position_embeddings",
      [](S s) { return turns_as_yarn(s) || is_stretched_latent(s); }, kOfStretching},

@@ -65,7 +65,21 @@ constexpr Key kMla[] = {
      "caches MLA's keys and values in full rather than their latents; results are equal"},
     {"use_sliced_mla_proj", boolean, "false", "", accepted,
      "slices MLA's projection weights before the product; results are equal"},
-    {"mla_qk_head_chunk_size", integer, "0", "0..", accepted, "heads that an indexer scores at a time, to save memory"},
+};
+
+constexpr Key kIndexer[] = {
+    {"use_indexer", boolean, "false", "", used, "with attention_type=mla: narrow heads choose the keys that each query sees"},
+    {"indexer_n_heads", integer, "64", kCount, used, "heads of the indexer"},
+    {"indexer_head_dim", integer, "128", kSize, used, "width of a head of the indexer"},
+    {"indexer_topk", integer, "2048", kCount, used, "keys that a query sees"},
+    {"indexer_mask_exact_topk", boolean, "true", "", used, "of keys with equal scores takes only as many as indexer_topk allows, the first ones"},
+    {"indexer_loss_scaling_factor", real, "0.0", "0..1000000000", used,
+     "weight of the loss by which the indexer learns to score keys as attention does; 0 for none"},
+    {"indexer_sparse_training", boolean, "false", "", used,
+     "with that loss, compares chosen keys and trains all; otherwise compares all keys and trains the indexer alone"},
+    {"indexer_use_approx_top_k", boolean, "false", "", accepted, "chooses keys approximately on TPUs; exactly here"},
+    {"indexer_approx_top_k_recall", real, "0.95", "", accepted, "setting of indexer_use_approx_top_k"},
+    {"mla_qk_head_chunk_size", integer, "0", "0..", accepted, "heads that the indexer scores at a time, to save memory"},
 };
 
 constexpr Key kRope[] = {
@@ -117,6 +131,7 @@ constexpr Key kRope[] = {
 constexpr Topic kAttentionTopics[] = {
     {.title = "Attention", .keys = kAttention, .is_of_models = true},
     {.title = "Multi-head latent attention", .keys = kMla, .is_of_models = true},
+    {.title = "Indexer of latent attention", .keys = kIndexer, .is_of_models = true},
     {.title = "Rotary positions", .keys = kRope, .is_of_models = true},
 };
 

@@ -14,7 +14,7 @@ constexpr std::string_view kHelpPages = "pages of an earlier attention kernel fo
 constexpr std::string_view kHelpEarlierLayout = "layout in memory of the cache of keys and values; results are equal";
 constexpr std::string_view kHelpStackTrace = "collection of stack traces by a cloud service";
 constexpr std::string_view kHelpPrefixBenchmark = "setting of another engine's benchmark of a cache of prompts";
-constexpr std::string_view kHelpIndexer = "size of an indexer that picks the keys a query sees, which moesh lacks";
+constexpr std::string_view kHelpIndexer = "an earlier name of a size of the indexer";
 constexpr std::string_view kHelpTransposedTensor = "devices along an axis that MaxText no longer has; only 1 here";
 
 constexpr Key kEarlierKernels[] = {
@@ -66,7 +66,7 @@ constexpr Key kEarlier[] = {
     {"inference_microbenchmark_prefix_cache_entries_num", integer, "100", "", accepted, kHelpPrefixBenchmark},
     {"inference_microbenchmark_prefix_cache_common_prefix_proportion", real, "0.5", "", accepted, kHelpPrefixBenchmark},
     {"use_sparse_indexer", boolean, "false", "", refused, "the name that use_indexer had"},
-    {"sparse_indexer_loss", boolean, "false", "", refused, "loss of an indexer that picks the keys a query sees"},
+    {"sparse_indexer_loss", boolean, "false", "", refused, "an earlier way to say indexer_loss_scaling_factor"},
     {"index_n_heads", integer, "64", "", accepted, kHelpIndexer},
     {"index_head_dim", integer, "128", "", accepted, kHelpIndexer},
     {"index_topk", integer, "2048", "", accepted, kHelpIndexer},

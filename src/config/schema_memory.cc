@@ -54,7 +54,8 @@ constexpr Key kRemat[] = {
      "remat_policy=custom: where MLA's key and value are kept"},
     {"attention_out", choice, "remat", "remat|device|offload", used,
      "remat_policy=custom: where attention's result is kept, as context says too"},
-    {"indexer_cutoff_threshold", choice, "remat", "remat|device|offload", accepted, kHelpAbsentTensor},
+    {"indexer_cutoff_threshold", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the keys that the indexer has chosen are kept"},
     {"engram", choice, "remat", "remat|device|offload", accepted, kHelpAbsentTensor},
 };
 

@@ -7,7 +7,6 @@ namespace {
 using enum Kind;
 using enum Status;
 
-constexpr std::string_view kHelpOtherIndexer = "setting of use_indexer";
 constexpr std::string_view kHelpMoba = "setting of moba";
 constexpr std::string_view kHelpCompressed = "setting of attention_type=compressed";
 constexpr std::string_view kHelpGatedDeltaNet = "setting of gated delta-net layers, which moesh does not have";
@@ -16,15 +15,6 @@ constexpr std::string_view kHelpEngram = "setting of engram_layers";
 constexpr std::string_view kHelpOtherDiffusion = "setting of block diffusion, which moesh does not do";
 
 constexpr Key kSparseAttention[] = {
-    {"use_indexer", boolean, "false", "", refused, "an indexer that picks the keys a query sees"},
-    {"indexer_head_dim", integer, "128", "0..", accepted, kHelpOtherIndexer},
-    {"indexer_n_heads", integer, "64", "0..", accepted, kHelpOtherIndexer},
-    {"indexer_topk", integer, "2048", "0..", accepted, kHelpOtherIndexer},
-    {"indexer_use_approx_top_k", boolean, "false", "", accepted, kHelpOtherIndexer},
-    {"indexer_approx_top_k_recall", real, "0.95", "", accepted, kHelpOtherIndexer},
-    {"indexer_mask_exact_topk", boolean, "true", "", accepted, kHelpOtherIndexer},
-    {"indexer_sparse_training", boolean, "false", "", accepted, kHelpOtherIndexer},
-    {"indexer_loss_scaling_factor", real, "0.0", "", accepted, kHelpOtherIndexer},
     {"moba", boolean, "false", "", refused, "attention to the best blocks of keys only"},
     {"moba_chunk_size", integer, "1024", "", accepted, kHelpMoba},
     {"moba_topk", integer, "8", "", accepted, kHelpMoba},

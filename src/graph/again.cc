@@ -13,7 +13,8 @@ namespace {
 bool is_elementwise(Op op) {
   switch (op) {
     case Op::unary: case Op::binary: case Op::cast: case Op::broadcast: case Op::fill: case Op::reshape:
-    case Op::transpose: case Op::slice: case Op::concat: case Op::pad: case Op::constraint: return true;
+    case Op::transpose: case Op::slice: case Op::concat: case Op::pad: case Op::constraint:
+    case Op::detach: return true;
     default: return false;
   }
 }

@@ -222,6 +222,8 @@ Tensor reduce(Reduction function, Tensor x, std::vector<int> dims) {
 
 Tensor softmax(Tensor x) { return x.builder->add_one(Op::softmax, "softmax", {x}, {}, x.shape(), x.dtype()); }
 
+Tensor detach(Tensor x) { return x.builder->add_one(Op::detach, "detach", {x}, {}, x.shape(), x.dtype()); }
+
 Tensor reshape(Tensor x, Shape shape) {
   return x.builder->add_one(Op::reshape, "reshape", {x}, {}, std::move(shape), x.dtype());
 }

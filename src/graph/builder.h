@@ -136,6 +136,7 @@ Tensor add_bias(Tensor x, Tensor bias);
 Tensor reduce(Reduction function, Tensor x, std::vector<int> dims);
 Tensor softmax(Tensor x);
 Tensor reshape(Tensor x, Shape shape);
+Tensor detach(Tensor x);  // no gradient flows back through it
 Tensor transpose(Tensor x, std::vector<int> order);
 std::vector<int> inverse(const std::vector<int>& order);  // the order that undoes this one
 Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size);

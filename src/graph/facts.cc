@@ -32,6 +32,12 @@ const OpFacts& facts_of(Op op) {
     case Op::temper: return ops::kTemper;
     case Op::attention: return ops::kAttention;
     case Op::highest: return ops::kHighest;
+    case Op::detach: return ops::kDetach;
+    case Op::index_scores: return ops::kIndexScores;
+    case Op::choose_keys: return ops::kChooseKeys;
+    case Op::chosen_rows: return ops::kChosenRows;
+    case Op::attention_shares: return ops::kAttentionShares;
+    case Op::index_loss: return ops::kIndexLoss;
     case Op::cache_write: return ops::kCacheWrite;
     case Op::embed: return ops::kEmbed;
     case Op::positions: return ops::kPositions;
@@ -74,6 +80,8 @@ const OpFacts& facts_of(Op op) {
     case Op::rms_norm_grad: return ops::kRmsNormGrad;
     case Op::rms_norm_grad_of_dots: return ops::kRmsNormGradOfDots;
     case Op::attention_grad: return ops::kAttentionGrad;
+    case Op::index_scores_grad: return ops::kIndexScoresGrad;
+    case Op::index_loss_grad: return ops::kIndexLossGrad;
     case Op::embed_grad: return ops::kEmbedGrad;
     case Op::embed_add: return ops::kEmbedAdd;
     case Op::cross_entropy_grad: return ops::kCrossEntropyGrad;

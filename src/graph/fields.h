@@ -108,7 +108,11 @@ constexpr auto fields_of(const AttentionOf*) {
                     Field{"soft_cap", &AttentionOf::soft_cap},
                     Field{"float32_softmax", &AttentionOf::float32_softmax},
                     Field{"balanced_over", &AttentionOf::balanced_over},
-                    Field{"keys_by_place", &AttentionOf::keys_by_place}};
+                    Field{"keys_by_place", &AttentionOf::keys_by_place},
+                    Field{"sparse", &AttentionOf::is_sparse}};
+}
+constexpr auto fields_of(const ChooseKeysOf*) {
+  return std::tuple{Field{"keys", &ChooseKeysOf::keys}, Field{"breaks_ties", &ChooseKeysOf::breaks_ties}};
 }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
 constexpr auto fields_of(const VocabLossOf*) {
@@ -181,7 +185,7 @@ constexpr auto words_of(const Role*) {
   return words_up_to<Role::prediction_kernel>(
       "none", "embedding", "position_embedding", "output_projection", "norm_scale", "norm_bias", "attention_norm_scale",
       "attention_kernel", "attention_fused_kernel", "attention_down_kernel", "attention_out_kernel", "attention_bias",
-      "attention_sinks", "mlp_kernel", "mlp_bias", "shared_expert_kernel", "router_kernel", "router_bias", "expert_kernel",
+      "attention_sinks", "index_kernel", "index_down_kernel", "mlp_kernel", "mlp_bias", "shared_expert_kernel", "router_kernel", "router_bias", "expert_kernel",
       "expert_bias", "prediction_kernel");
 }
 constexpr auto words_of(const InputOf::Kind*) { return words_up_to<InputOf::Kind::number>("value", "batch", "state", "moment", "number"); }

@@ -39,9 +39,20 @@ enum class Op : std::uint8_t {
   rms_norm,        // x, scale: over the last dim
   rope,            // x, positions: rotates the last dim
   temper,          // positions[B, S]: the factors by which queries grow with what they see, float32; see TemperOf
-  attention,       // query, key, value, order, segments [, order and segments of the keys, if those are other tokens] [, sinks]: the values
-                   // read [, the highest score of each query and head [B, S, H], float32]
+  attention,       // query, key, value, order, segments [, order and segments of the keys, if those are other tokens] [, what choose_keys
+                   // gives] [, sinks]: the values read [, the highest score of each query and head [B, S, H], float32]
   highest,         // x[A, B, C] in pieces of A and B: the highest number of each piece for each C, [pieces of A, pieces of B, C]
+  detach,          // the operand; no gradient flows back through it
+  index_scores,    // query[B, S, H, D], key[B, T, D], weights[B, S, H]: for each query and key, what is positive of their products, weighted
+                   // and summed over the heads, [B, S, T] in the wide type
+  choose_keys,     // scores[B, S, T], order, segments, order and segments of the keys: the keys that each query is to see, of those up to its
+                   // own, as a bit each, [B, S, words of 32 keys], int32; see ChooseKeysOf
+  chosen_rows,     // keys chosen for one query [B, 1, words], rows[B, T, ...] of one or more kinds: the rows of these keys in their order,
+                   // [B, K, ...] each; beyond the last one -1 if they are integers, else 0
+  attention_shares,  // query, key [B, T, H, D], chosen keys: the softmax over these keys of each head, summed over heads, [B, S, T] in the wide
+                     // type
+  index_loss,      // scores[B, S, T], attention_shares, chosen keys: how far the softmax of the scores over these keys is from the shares that
+                   // attention gives them, as a KL divergence, [B, S]
   cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows written to these of its T slots
   embed,           // table, tokens
   positions,       // segments[B, S]: the number of positions that count, which are those in a segment other than 0, float32
@@ -95,6 +106,8 @@ enum class Op : std::uint8_t {
   rms_norm_grad,       // x, scale, dy [, addend to dx]: dx, dscale
   rms_norm_grad_of_dots,  // x, scale, dy, row_dot(x, x), row_dot(x, dy, scale) [, addend to dx]: as rms_norm_grad
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
+  index_scores_grad,   // query, key, weights, dscores: dquery, dkey, dweights
+  index_loss_grad,     // scores, attention_shares, chosen keys, dy: dscores
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable
   cross_entropy_grad,  // logits, targets, segments, dsum [, log-sum-exps of vocab_scores]: dlogits
@@ -268,6 +281,16 @@ struct AttentionOf {
   // 0: all queries see as many keys.
   std::int64_t balanced_over = 0;
   bool keys_by_place = false;  // a key that some query sees has its index as its place, as in a KV cache
+  bool is_sparse = false;      // an operand says which keys a query sees
+};
+// Chosen keys are bits of words.
+inline constexpr std::int64_t kKeysOfWord = 32;
+constexpr std::int64_t words_of_keys(std::int64_t keys) { return (keys + kKeysOfWord - 1) / kKeysOfWord; }
+
+// The keys with the best scores.
+struct ChooseKeysOf {
+  std::int64_t keys = 1;  // of each query; all if it sees no more
+  bool breaks_ties = true;  // of keys with the last of these scores, takes the first ones; otherwise all
 };
 struct CrossEntropyOf {
   double z_loss = 0;
@@ -418,7 +441,7 @@ struct ClipOf {
 
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, ChainOf, BroadcastOf, ReduceOf, TransposeOf, SliceOf,
-                 ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
+                 ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf, ChooseKeysOf,
                  CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, CacheWriteOf, ConstraintOf, StageStateOf, RepeatOf,
                  RegionOf, GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
 
@@ -463,7 +486,7 @@ struct Graph {
 inline bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
 
 // Whether a node's result has the elements of its operand, in the same order.
-inline bool is_alias(const Node& node) { return node.op == Op::reshape || node.op == Op::constraint; }
+inline bool is_alias(const Node& node) { return node.op == Op::reshape || node.op == Op::constraint || node.op == Op::detach; }
 
 inline bool is_input(const Node& node, InputOf::Kind kind) {
   const auto* of = std::get_if<InputOf>(&node.attributes);

@@ -1,4 +1,4 @@
-// DeepSeek 2 and 3 and Kimi K2, with latent attention, and GLM 4.5, with multi-head attention: the first layers are dense, the others have
+// DeepSeek 2, 3 and 3.2 and Kimi K2, with latent attention, and GLM 4.5, with multi-head attention: the first layers are dense, the others have
 // routed experts beside shared ones.
 #include "models/family.h"
 #include "nn/latent_attention.h"
@@ -11,15 +11,15 @@ namespace {
 // A layer of attention and what `block` makes.
 LayerResult attention_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens,
                             const std::function<LayerResult(Tensor)>& block) {
-  Tensor highest;
+  nn::Attended attended;
   const auto attend = [&](Tensor h) {
     if (!context.model.attention.latent) return nn::attention(builder, context, "self_attention", h, tokens, {});
-    const nn::Attended made = nn::latent_attention(builder, context, "self_attention", h, tokens);
-    highest = made.highest;
-    return made.out;
+    attended = nn::latent_attention(builder, context, "self_attention", h, tokens);
+    return attended.out;
   };
   LayerResult made = residual_layer(builder, context, x, {attend, block});
-  made.highest = highest;
+  made.highest = attended.highest;
+  made.index_loss = attended.index_loss;
   return made;
 }
 

@@ -19,7 +19,8 @@ struct LayerResult {
   Tensor x;
   Tensor balance_loss;  // absent for a layer without one
   Tensor load;          // [E + 1], see nn::MoeResult; absent for a layer without experts and outside training
-  Tensor highest = {};  // [heads], see nn::Attended
+  Tensor highest = {};     // [heads], see nn::Attended
+  Tensor index_loss = {};  // a scalar, see nn::Attended
 };
 
 // `position`: the layer's position in its cycle.

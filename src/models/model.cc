@@ -98,6 +98,18 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
   return trunk;
 }
 
+// Absent if no layer has a part.
+Tensor mean_of_layers(const std::vector<Tensor>& parts, std::int64_t layers) {
+  Tensor sum;
+  for (const Tensor& part : parts) sum = sum ? graph::add(sum, part) : part;
+  return sum ? graph::scale(sum, 1 / static_cast<double>(layers)) : sum;
+}
+
+// With those of prediction modules.
+std::int64_t layers_in_all(const config::ModelShape& model) {
+  return model.layers_of_model() + model.prediction_modules * model.layers_per_module();
+}
+
 graph::Rounded rounded_of(const config::Settings& settings) {
   const std::string& words = settings.text("quantization");
   if (words.empty()) return graph::Rounded::none;
@@ -130,20 +142,22 @@ graph::Graph build_model(const ModelRequest& request) {
   const Trunk trunk = build_trunk(builder, context, batch.tokens, tokens);
   const Tensor entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
   const Tensor positions = builder.add_one(graph::Op::positions, "positions", {batch.target_segments}, {}, {}, DType::float32);
-  Tensor loss = binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, kPositionsOffset));
-  Tensor balance_loss;
-  for (const Tensor& part : trunk.layers.balance_losses) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
-  if (balance_loss) {
-    balance_loss = graph::scale(balance_loss, 1 / static_cast<double>(context.model.moe_layers()));
-    loss = graph::add(loss, balance_loss);
-  }
-  if (trunk.mtp_loss) loss = graph::add(loss, trunk.mtp_loss);
+  Tensor loss;
+  const auto add_loss = [&](Tensor more) {
+    if (more) loss = loss ? graph::add(loss, more) : more;
+  };
+  if (!config::trains_indexer_alone(request.settings))
+    add_loss(binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, kPositionsOffset)));
+  const Tensor balance_loss = mean_of_layers(trunk.layers.balance_losses, context.model.moe_layers());
+  const Tensor index_loss = mean_of_layers(trunk.layers.index_losses, layers_in_all(context.model));
+  for (const Tensor& beside : {balance_loss, trunk.mtp_loss, index_loss}) add_loss(beside);
   builder.mark_result(loss, results::loss);
   builder.mark_result(entropy, results::entropy_sum);
   builder.mark_result(positions, results::positions);
   mark_logits(builder, context, trunk.logits_BSV);
   if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
   if (trunk.mtp_loss) builder.mark_result(trunk.mtp_loss, results::mtp_loss);
+  if (index_loss) builder.mark_result(index_loss, results::index_loss);
   if (request.settings.integer("mtp_eval_target_module") > 0) builder.mark_result(guesses(builder, trunk.logits_BSV), results::guesses);
   const auto mark_of_layers = [&](const std::vector<Tensor>& parts, const char* name) {
     if (!parts.empty()) builder.mark_result(parts.size() == 1 ? parts[0] : graph::concat(parts, 0), name);

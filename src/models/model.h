@@ -33,12 +33,14 @@ inline constexpr const char* draw_keys = "draw_keys";
 
 // Names of a model's results.
 namespace results {
-inline constexpr const char* loss = "loss";                // as reported: cross entropy per position plus the losses below
+// As reported: cross entropy per position plus the losses below, or these alone, see config::trains_indexer_alone.
+inline constexpr const char* loss = "loss";
 inline constexpr const char* entropy_sum = "entropy_sum";  // cross entropy summed over the positions that count
 inline constexpr const char* positions = "positions";      // the number of positions that count
 inline constexpr const char* logits = "logits";
 inline constexpr const char* balance_loss = "balance_loss";  // only for a model with a balance loss
 inline constexpr const char* mtp_loss = "mtp_loss";          // only with multi-token prediction, see prediction.h
+inline constexpr const char* index_loss = "index_loss";      // only with a loss of the indexer: the mean over the layers
 inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E + 1]: tokens of each expert, then dropped choices
 inline constexpr const char* highest_scores = "highest_scores";  // [layers, heads]; only with use_qk_clip
 inline constexpr const char* guesses = "guesses";            // the likeliest next words; this and the next with mtp_eval_target_module

@@ -1,5 +1,6 @@
 #include "models/stack.h"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <optional>
@@ -31,6 +32,7 @@ StackResult run_cycle(Builder& builder, const Context& context, const LayerGroup
     const LayerResult made = group.layer(builder, context, result.x, for_layer(tokens, i), i % group.cycle);
     result.x = made.x;
     if (made.balance_loss) result.balance_losses.push_back(made.balance_loss);
+    if (made.index_loss) result.index_losses.push_back(made.index_loss);
     if (made.load) result.loads.push_back(graph::reshape(made.load, {1, made.load.size(0)}));
     if (made.highest) result.highest.push_back(graph::reshape(made.highest, {1, made.highest.size(0)}));
   }
@@ -71,13 +73,15 @@ Tensor stacked_keys(const graph::Stack& stack, Tensor keys) {
   return graph::reshape(keys, std::move(shape));
 }
 
+// What the layers' scalars add up to.
+constexpr std::array kSummed{&StackResult::balance_losses, &StackResult::index_losses};
 // What each layer makes for itself, [layers, width].
 constexpr std::array kOfEachLayer{&StackResult::loads, &StackResult::highest};
 
 // Repeats `inside`; sums the iterations' losses and stacks what their layers make for themselves.
 template <typename Inside>
 StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x, const Tokens& tokens, Inside inside) {
-  bool has_loss = false;
+  std::array<bool, kSummed.size()> sums{};
   std::array<bool, kOfEachLayer.size()> has{};
   const Tensor keys = tokens.draw_keys ? stacked_keys(stack, tokens.draw_keys) : Tensor{};
   const graph::Body body{[&](Builder& b, const std::vector<Tensor>& carried, const std::vector<Tensor>& shared) {
@@ -85,8 +89,11 @@ StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x,
     if (keys) inner.draw_keys = b.slice_of(keys, static_cast<int>(stack.sizes.size()));
     const StackResult made = inside(b, carried[0], inner);
     std::vector<Tensor> out{made.x};
-    has_loss = !made.balance_losses.empty();
-    if (has_loss) out.push_back(sum_of(made.balance_losses));
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const std::vector<Tensor>& parts = made.*kSummed[i];
+      sums[i] = !parts.empty();
+      if (sums[i]) out.push_back(sum_of(parts));
+    }
     for (std::size_t i = 0; i < has.size(); ++i) {
       const std::vector<Tensor>& parts = made.*kOfEachLayer[i];
       has[i] = !parts.empty();
@@ -98,8 +105,12 @@ StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x,
   StackResult result{made[0], {}, {}};
   std::vector<int> all_dims(stack.sizes.size());
   std::iota(all_dims.begin(), all_dims.end(), 0);
-  if (has_loss) result.balance_losses = {all_dims.empty() ? made[1] : graph::reduce(graph::Reduction::sum, made[1], std::move(all_dims))};
-  std::size_t next = has_loss ? 2 : 1;
+  std::size_t next = 1;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (!sums[i]) continue;
+    const Tensor each = made[next++];
+    result.*kSummed[i] = {all_dims.empty() ? each : graph::reduce(graph::Reduction::sum, each, all_dims)};
+  }
   for (std::size_t i = 0; i < has.size(); ++i) {
     if (!has[i]) continue;
     const Tensor all = made[next++];
@@ -254,11 +265,12 @@ StackResult beside_pipeline(Builder& builder, Inside inside) {
 
 void append(StackResult& result, const StackResult& more) {
   result.x = more.x;
-  for (const auto member : kOfEachLayer) {
+  const auto add = [&](std::vector<Tensor> StackResult::*member) {
     std::vector<Tensor>& all = result.*member;
     all.insert(all.end(), (more.*member).begin(), (more.*member).end());
-  }
-  result.balance_losses.insert(result.balance_losses.end(), more.balance_losses.begin(), more.balance_losses.end());
+  };
+  std::for_each(kSummed.begin(), kSummed.end(), add);
+  std::for_each(kOfEachLayer.begin(), kOfEachLayer.end(), add);
 }
 
 Tokens for_layers(Tokens tokens, std::int64_t first, std::int64_t count) {

@@ -13,6 +13,7 @@ struct StackResult {
   std::vector<Tensor> balance_losses;  // scalars, each summed over the layers that it stands for
   std::vector<Tensor> loads;           // [layers, E + 1] each, in the order of the layers
   std::vector<Tensor> highest = {};    // [layers, heads] likewise
+  std::vector<Tensor> index_losses = {};  // as balance_losses
 };
 
 // Adds what the layers behind those of `result` make.

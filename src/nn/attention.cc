@@ -157,7 +157,7 @@ void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tens
 }
 
 Attended attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
-              graph::AttentionOf of, Tensor sinks) {
+                graph::AttentionOf of, Tensor sinks, Tensor chosen) {
   // A kernel that computes whole rows of scores needs all keys and values of its rows; plain products leave their layout open.
   if (context.model.gathers_kv && context.trains()) {
     const auto whole = [](const std::string& name, Tensor x, const char* length) {
@@ -175,6 +175,8 @@ Attended attend(Builder& builder, const Context& context, Tensor query, Tensor k
     else
       operands.insert(operands.end(), {tokens.near_key_order, tokens.near_key_segments});
   }
+  of.is_sparse = static_cast<bool>(chosen);
+  if (chosen) operands.push_back(chosen);
   if (sinks) operands.push_back(sinks);
   Shape shape = query.shape();
   shape.back() = value.shape().back();

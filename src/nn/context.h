@@ -39,7 +39,7 @@ struct Tokens {
   Tensor segments;
   Tensor key_order;
   Tensor key_segments;
-  Tensor near_key_order = {};  // of the keys in caches of the nearest tokens alone
+  Tensor near_key_order = {};  // of keys that are fewer than slots: of the nearest tokens, or chosen for a query
   Tensor near_key_segments = {};
   // Only if experts are drawn at random: each token's number in the global batch, and the keys of the draws, two numbers for each of the
   // remaining layers, [layers, 2]; within a layer its own key, [2].

@@ -3,6 +3,7 @@
 
 #include "config/model_facts.h"
 #include "nn/cache.h"
+#include "nn/indexer.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
 #include "sharding/labels.h"
@@ -63,13 +64,14 @@ Tensor up(Builder& builder, const Context& context, Tensor x_BSR, const Up& u) {
 struct Query {
   Tensor nope;
   Tensor rope;
+  Tensor latent = {};  // what both come from; absent if they come from the input
 };
 
 Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
-  Tensor query;
+  Tensor query, latent;
   if (shape.q_lora_rank > 0) {
-    Tensor latent = down(builder, context, "wq_a", x_BSM, shape.q_lora_rank, labels::q_lora_up_proj);
+    latent = down(builder, context, "wq_a", x_BSM, shape.q_lora_rank, labels::q_lora_up_proj);
     latent = tag(latent_norm(builder, context, "q_norm", latent), "mla_q");
     query = up(builder, context, latent, {"wq_b", labels::q_lora, labels::q_heads, labels::kv, shape.qk_head_dim()});
   } else {
@@ -78,7 +80,7 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
   const Labels as = latent_labels_of(context.mode()).query;
   const Tensor nope = constrain("q_nope", slice(query, 3, 0, shape.qk_nope_head_dim), as);
   const Tensor unrotated = slice(query, 3, shape.qk_nope_head_dim, shape.qk_rope_head_dim);
-  return {nope, constrain("q_pe", rope(builder, context, unrotated, tokens.positions), as)};
+  return {nope, constrain("q_pe", rope(builder, context, unrotated, tokens.positions), as), latent};
 }
 
 Tensor join_query(const Context& context, const Query& query) {
@@ -116,7 +118,8 @@ Up key_value_up(const config::AttentionShape& shape) {
 }
 
 // Attention with the keys and values of all heads, computed for every token that is read.
-Attended attend_expanded(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
+Attended attend_expanded(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens,
+                         const std::optional<Index>& index) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
   const Tensor query = join_query(context, parts);
@@ -132,22 +135,40 @@ Attended attend_expanded(Builder& builder, const Context& context, const Query& 
   const Tensor key_rope = constrain("key_rope", broadcast(read.key_rope_shared, of_heads, {0, 1, 3}), as);
   const Tensor key = tag(constrain("key", graph::concat({key_nope, key_rope}, 3), as), "key_proj");
   const Tensor value = tag(constrain("value", slice(both, 3, nope, shape.v_head_dim), as), "value_proj");
-  return attend(builder, context, query, key, value, tokens, attention_of(context, {}));
+  Attended made = attend(builder, context, query, key, value, tokens, attention_of(context, {}), {}, index ? index->keys : Tensor{});
+  if (index) made.index_loss = index_loss(builder, context, *index, query, key, tokens);
+  return made;
+}
+
+// What a single new token reads of the cache if its keys are chosen: these alone, with their tokens.
+void take_chosen(Builder& builder, const Context& context, const Index& index, Tensor& cached_BTD, Tokens& tokens) {
+  Shape tokens_of_keys{context.rows, context.model.attention.index_keys}, kept = cached_BTD.shape();
+  kept[1] = context.model.attention.index_keys;
+  const std::vector<Tensor> made =
+      builder.add(graph::Op::chosen_rows, "chosen", {index.keys, cached_BTD, tokens.key_order, tokens.key_segments}, {},
+                  {{kept, cached_BTD.dtype()}, {tokens_of_keys, DType::int32}, {tokens_of_keys, DType::int32}});
+  cached_BTD = made[0];
+  tokens.near_key_order = made[1];
+  tokens.near_key_segments = made[2];
 }
 
 // The same for few new tokens: their queries are projected to the latent space, instead of all latents to the heads. The heads share what
 // is cached as a single head of keys and values alike. Of what they read, the latents are projected to the heads' values; the rest, a
 // ninth in DeepSeek's models, is of no use, but leaving it out would take a copy of the cache.
-Attended attend_absorbed(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
+Attended attend_absorbed(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, Tokens tokens,
+                         const std::optional<Index>& index) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
-  const Tensor all = cached(builder, context, build_latent(builder, context, x_BSM, tokens), tokens);
+  Tensor all = cached(builder, context, build_latent(builder, context, x_BSM, tokens), tokens);
+  const bool takes_chosen = index && context.length == 1;
+  if (takes_chosen) take_chosen(builder, context, *index, all, tokens);
   const graph::Scope scope(builder, "wkv_b");
   const Tensor weight_RHD = up_weight(builder, context, shape.kv_lora_rank, key_value_up(shape));
   const Tensor query_BSHR = einsum("to_latent", "bshd,rhd->bshr", parts.nope, slice(weight_RHD, 2, 0, nope));
   const Tensor one_head = reshape(all, {all.size(0), all.size(1), 1, all.size(2)});
-  const Tensor read =
-      attend(builder, context, join_query(context, {query_BSHR, parts.rope}), one_head, one_head, tokens, attention_of(context, {})).out;
+  const Tensor read = attend(builder, context, join_query(context, {query_BSHR, parts.rope}), one_head, one_head, tokens,
+                             attention_of(context, {}), {}, index && !takes_chosen ? index->keys : Tensor{})
+                          .out;
   return {einsum("from_latent", "bshr,rhd->bshd", slice(read, 3, 0, shape.kv_lora_rank),
                  slice(weight_RHD, 2, nope, shape.v_head_dim)),
           {}};
@@ -174,9 +195,12 @@ Attended latent_attention(Builder& builder, const Context& context, const std::s
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
   const Query query = build_query(builder, context, query_in, tokens);
-  const auto attend_by = absorbs(context) ? attend_absorbed : attend_expanded;
-  const Attended made = attend_by(builder, context, query, kv_in, tokens);
-  return {project_out(builder, context, constrain("out", made.out, as.out)), made.highest};
+  std::optional<Index> index;
+  if (context.model.attention.index_heads > 0) index = build_index(builder, context, kv_in, query.latent, tokens);
+  Attended made = absorbs(context) ? attend_absorbed(builder, context, query, kv_in, tokens, index)
+                                   : attend_expanded(builder, context, query, kv_in, tokens, index);
+  made.out = project_out(builder, context, constrain("out", made.out, as.out));
+  return made;
 }
 
 }  // namespace moesh::nn

@@ -42,6 +42,10 @@ Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x
   return normed(builder, x, graph::fill(builder, 1, {x.shape().back()}, x.dtype()), context.model.norm_epsilon);
 }
 
+Tensor layer_norm_with(Builder& builder, Tensor x, Tensor scale, Tensor bias, double epsilon) {
+  return add_bias(normed(builder, centred(x), scale, epsilon), bias);
+}
+
 Tensor layer_norm(Builder& builder, const Context& context, const std::string& name, Tensor x) {
   const Tensor out = rms_norm(builder, context, name, centred(x));
   const graph::Scope scope(builder, name);

@@ -19,5 +19,6 @@ Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x
 
 // A layer norm: the same for x minus its mean, with a learned bias.
 Tensor layer_norm(Builder& builder, const Context& context, const std::string& name, Tensor x);
+Tensor layer_norm_with(Builder& builder, Tensor x, Tensor scale, Tensor bias, double epsilon);
 
 }  // namespace moesh::nn

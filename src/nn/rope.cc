@@ -78,6 +78,12 @@ Tensor rope(Builder& builder, const Context& context, Tensor x, Tensor positions
   return rotated(builder, x, positions, rope_of(context.settings, windowed));
 }
 
+Tensor rope_in_halves(Builder& builder, const Context& context, Tensor x, Tensor positions) {
+  graph::RopeOf of = rope_of(context.settings);
+  of.interleave = false;
+  return rotated(builder, x, positions, of);
+}
+
 Tensor rope_of_kind(Builder& builder, const Context& context, Tensor x, Tensor positions, bool is_global, std::int64_t of_dims) {
   return rotated(builder, x, positions, rope_of_kind(context.settings, is_global, x.shape().back(), of_dims));
 }

@@ -126,7 +126,8 @@ class Expansion {
 
   // query, key, value, order, segments, then order and segments of the keys.
   static std::vector<Tensor> with_keys_tokens(const Node& node, std::vector<Tensor> operands) {
-    const std::size_t forward = operands.size() - (node.op == Op::attention_grad ? 1 : 0);
+    const bool is_sparse = std::get<graph::AttentionOf>(node.attributes).is_sparse;
+    const std::size_t forward = operands.size() - (node.op == Op::attention_grad ? 1 : 0) - (is_sparse ? 1 : 0);
     if (forward < 7) operands.insert(operands.begin() + 5, {operands[3], operands[4]});
     return operands;
   }

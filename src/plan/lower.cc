@@ -226,6 +226,7 @@ class Lowering {
         case Op::input:
         case Op::parameter: break;
         case Op::constraint:
+        case Op::detach:
         case Op::reshape: lower_alias(scope, node); break;
         case Op::repeat: lower_repeat(scope, node); break;
         case Op::region: lower_region(scope, node); break;

@@ -41,6 +41,7 @@ bool is_of_graphs(Op op) {
     case Op::input:
     case Op::parameter:
     case Op::constraint:
+    case Op::detach:
     case Op::reshape:
     case Op::repeat:
     case Op::region:

@@ -21,6 +21,8 @@ enum class Role : std::uint8_t {
   attention_out_kernel,   // from heads to the embedding
   attention_bias,
   attention_sinks,
+  index_kernel,       // of an indexer: from the queries' latent to heads
+  index_down_kernel,  // from the embedding to keys and to the heads' weights
   mlp_kernel,
   mlp_bias,
   shared_expert_kernel,

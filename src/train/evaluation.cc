@@ -46,6 +46,7 @@ Evaluation::Evaluation(const Subject& subject, StepProgram program, Trainer& tra
       vocab_size_(subject.settings.integer("vocab_size")),
       batches_(batches_of(subject.settings, source_->rows(length_), rows_)),
       examined_(subject.settings.integer("mtp_eval_target_module")),
+      has_indexer_(subject.settings.boolean("use_indexer")),
       feeding_(subject.settings, 1, program.mesh),
       program_(trainer.beside(std::move(program.plan))) {}
 
@@ -84,7 +85,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
                                            const std::function<void(std::int64_t)>& see) {
   const auto begin = Clock::now();
   EvalMetrics metrics;
-  double entropy = 0, balance = 0, mtp = 0, accepted = 0;
+  double entropy = 0, balance = 0, mtp = 0, index = 0, accepted = 0;
   for (; metrics.batches < batches_; ++metrics.batches) {
     Batch batch;
     std::exception_ptr failure;
@@ -101,6 +102,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
     metrics.total_weights += result(models::results::positions);
     balance += result(models::results::balance_loss);
     mtp += result(models::results::mtp_loss);
+    index += result(models::results::index_loss);
     if (examined_ > 0) accepted += acceptance(batch);
   }
   metrics.step = step;
@@ -111,6 +113,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
     metrics.mtp_loss = mean(mtp);
     metrics.mtp_acceptance = mean(accepted);
   }
+  if (has_indexer_) metrics.index_loss = mean(index);
   metrics.seconds = seconds_since(begin);
   return metrics;
 }

@@ -23,6 +23,7 @@ struct EvalMetrics {
   double balance_loss = 0;   // mean over the batches
   // With mtp_eval_target_module, means over the batches: the modules' loss, and how many of a hundred of its guesses are the model's own.
   std::optional<double> mtp_loss, mtp_acceptance;
+  std::optional<double> index_loss;  // with an indexer, mean over the batches
   double seconds = 0;
 };
 
@@ -56,6 +57,7 @@ class Evaluation {
   std::int64_t rows_;  // per batch
   std::int64_t length_, vocab_size_, batches_;
   std::int64_t examined_;  // the module whose guesses are compared; 0 for none
+  bool has_indexer_;
   Feeding feeding_;
   run::Program program_;
 };

@@ -72,6 +72,7 @@ void MetricsFile::write(const StepMetrics& m, const StepTime& time, const StepSp
   json.key("perplexity").value(std::exp(m.lm_loss));
   json.key("loss").value(m.loss).key("lm_loss").value(m.lm_loss).key("moe_lb_loss").value(m.balance_loss);
   if (m.mtp_loss) json.key("mtp_loss").value(*m.mtp_loss);
+  if (m.index_loss) json.key("indexer_loss").value(*m.index_loss);
   if (m.max_logits) json.key("max_logits").value(*m.max_logits);
   json.key("total_weights").value(m.total_weights).key("raw_grad_norm").value(m.raw_grad_norm);
   json.key("grad_norm").value(m.grad_norm).key("param_norm").value(m.param_norm);
@@ -102,6 +103,7 @@ void MetricsFile::write(const EvalMetrics& m) {
   json.key("eval/total_weights").value(m.total_weights).key("eval/avg_moe_lb_loss").value(m.balance_loss);
   if (m.mtp_acceptance)
     json.key("eval/avg_mtp_loss").value(*m.mtp_loss).key("eval/avg_mtp_acceptance_rate_percent").value(*m.mtp_acceptance);
+  if (m.index_loss) json.key("eval/avg_indexer_loss").value(*m.index_loss);
   append(json.end_object().text());
 }
 

@@ -26,12 +26,17 @@ Tensor result_of(Builder& builder, const char* name) {
   return at < 0 ? Tensor{} : builder.tensor(builder.graph().results[static_cast<std::size_t>(at)]);
 }
 
+// The summed entropy, as far as it is trained on.
+Tensor entropy_of(Builder& builder, const config::Settings& settings) {
+  return config::trains_indexer_alone(settings) ? graph::fill(builder, 0, {}, DType::float32) : result_of(builder, results::entropy_sum);
+}
+
 // What is differentiated: the reported loss of a single microbatch, or what adds up over several: the summed entropy and the losses beside
 // it.
 Tensor differentiated(Builder& builder, const config::Settings& settings) {
   if (settings.integer("gradient_accumulation_steps") == 1) return result_of(builder, results::loss);
-  Tensor sum = result_of(builder, results::entropy_sum);
-  for (const char* name : {results::balance_loss, results::mtp_loss}) {
+  Tensor sum = entropy_of(builder, settings);
+  for (const char* name : {results::balance_loss, results::mtp_loss, results::index_loss}) {
     if (const Tensor beside = result_of(builder, name)) sum = graph::add(sum, beside);
   }
   return sum;
@@ -41,7 +46,7 @@ Tensor differentiated(Builder& builder, const config::Settings& settings) {
 // for each parameter, what is stacked.
 struct Pass {
   Graph graph;
-  std::vector<const char*> summed{results::entropy_sum, results::positions, results::balance_loss, results::mtp_loss};
+  std::vector<const char*> summed{results::entropy_sum, results::positions, results::balance_loss, results::mtp_loss, results::index_loss};
   std::vector<const char*> stacked{results::expert_load, results::highest_scores, results::logits};
 };
 
@@ -68,7 +73,10 @@ Pass pass_of(const Graph& model, const config::Settings& settings, bool keep_log
   std::erase_if(pass.stacked, [&](const char* name) { return !result_of(builder, name); });
   if (!keep_logits) std::erase(pass.stacked, results::logits);
   std::vector<ValueId> made;
-  for (const char* name : pass.summed) made.push_back(result_of(builder, name).id);
+  for (const char* name : pass.summed) {
+    const bool is_entropy = name == std::string_view(results::entropy_sum);
+    made.push_back((is_entropy ? entropy_of(builder, settings) : result_of(builder, name)).id);
+  }
   const DType grad_dtype = parse_dtype(settings.text("grad_dtype")).value_or(DType::float32);
   for (const Tensor& gradient : graph::gradients(differentiated(builder, settings), trained)) {
     made.push_back(graph::cast(graph::cast(gradient, grad_dtype), DType::float32).id);
@@ -204,6 +212,7 @@ Passes add_passes(Builder& builder, const Graph& model, const std::vector<Traine
   passes.positions = by_name[results::positions];
   passes.balance_loss = by_name[results::balance_loss];
   passes.mtp_loss = by_name[results::mtp_loss];
+  passes.index_loss = by_name[results::index_loss];
   passes.expert_load = by_name[results::expert_load];
   passes.highest = by_name[results::highest_scores];
   passes.logits = by_name[results::logits];

@@ -18,10 +18,11 @@ enum class Reduction { each_pass, once };
 // The results over all microbatches. Sums are float32; results of each microbatch are stacked, [microbatches, ...]. What the model
 // does not have, or was not asked for, is absent.
 struct Passes {
-  graph::Tensor entropy_sum;   // over the positions that count
+  graph::Tensor entropy_sum;   // over the positions that count; 0 if the indexer is trained alone
   graph::Tensor positions;     // their number
   graph::Tensor balance_loss;  // summed over microbatches
   graph::Tensor mtp_loss;      // likewise
+  graph::Tensor index_loss;    // likewise
   graph::Tensor expert_load;   // [microbatches, MoE layers, E + 1]
   graph::Tensor highest;       // scores of heads, [microbatches, layers, heads]
   graph::Tensor logits;        // [microbatches, rows, length, V]

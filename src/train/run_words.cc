@@ -79,6 +79,7 @@ std::string step_line(const StepMetrics& m, const StepSpeed& speed, bool is_moe)
   };
   if (is_moe) fields.push_back(fmt::format("moe_lb_loss: {:.6f}", m.balance_loss));
   if (m.mtp_loss) fields.push_back(fmt::format("main_model_loss: {:.3f}, mtp_loss: {:.3f}", m.loss - *m.mtp_loss, *m.mtp_loss));
+  if (m.index_loss) fields.push_back(fmt::format("indexer_loss: {:.6f}", *m.index_loss));
   return join(fields, ", ");
 }
 
@@ -108,6 +109,7 @@ std::string eval_line(const EvalMetrics& m, const config::Settings& settings) {
   if (settings.integer("num_experts") > 1) fields.push_back(fmt::format("avg_moe_lb_loss={:.3f}", m.balance_loss));
   if (m.mtp_acceptance)
     fields.push_back(fmt::format("avg_mtp_loss={:.3f}, avg_mtp_acceptance_rate={:.2f}%", *m.mtp_loss, *m.mtp_acceptance));
+  if (m.index_loss) fields.push_back(fmt::format("avg_indexer_loss={:.3f}", *m.index_loss));
   return join(fields, ", ");
 }
 

@@ -19,7 +19,7 @@ Losses losses_of(const Passes& passes, std::int64_t microbatches) {
   const Tensor lm_loss = graph::binary(graph::Binary::divide, passes.entropy_sum,
                                        graph::unary(graph::Unary::offset, passes.positions, models::kPositionsOffset));
   Tensor loss = lm_loss;
-  for (const Tensor& beside : {passes.balance_loss, passes.mtp_loss}) {
+  for (const Tensor& beside : {passes.balance_loss, passes.mtp_loss, passes.index_loss}) {
     if (beside) loss = graph::add(loss, graph::scale(beside, 1 / static_cast<double>(microbatches)));
   }
   return {loss, lm_loss};
@@ -65,6 +65,7 @@ graph::Graph step_graph(const graph::Graph& model, const config::Settings& setti
   give(losses.lm_loss, step_results::lm_loss);
   give(passes.balance_loss, step_results::balance_loss);
   give(passes.mtp_loss, step_results::mtp_loss);
+  give(passes.index_loss, step_results::index_loss);
   give(passes.positions, step_results::positions);
   give(passes.expert_load, step_results::expert_load);
   if (passes.highest) give(highest_of(passes.highest), step_results::max_logits);

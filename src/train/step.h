@@ -22,6 +22,7 @@ inline constexpr const char* loss = "loss";                  // as reported: lm_
 inline constexpr const char* lm_loss = "lm_loss";            // cross entropy per position
 inline constexpr const char* balance_loss = "balance_loss";  // summed over microbatches; only for a model with one
 inline constexpr const char* mtp_loss = "mtp_loss";          // likewise
+inline constexpr const char* index_loss = "index_loss";      // likewise
 inline constexpr const char* positions = "positions";        // number of positions that count
 inline constexpr const char* expert_load = "expert_load";    // [microbatches, MoE layers, E + 1], see models::results
 inline constexpr const char* max_logits = "max_logits";      // the highest score of any head; only with use_qk_clip

@@ -127,6 +127,7 @@ void TensorBoard::write(const StepMetrics& m, const StepSpeed& speed) {
   summary.scalar("learning/loss", m.loss).scalar("learning/lm_loss", m.lm_loss).scalar("learning/perplexity", std::exp(m.lm_loss));
   summary.scalar("learning/moe_lb_loss", m.balance_loss).scalar("learning/total_weights", m.total_weights);
   if (m.mtp_loss) summary.scalar("learning/mtp_loss", *m.mtp_loss);
+  if (m.index_loss) summary.scalar("learning/indexer_loss", *m.index_loss);
   if (m.max_logits) summary.scalar("learning/max_logits", *m.max_logits);
   summary.scalar("learning/raw_grad_norm", m.raw_grad_norm).scalar("learning/grad_norm", m.grad_norm);
   summary.scalar("learning/param_norm", m.param_norm).scalar("learning/current_learning_rate", m.learning_rate);
@@ -144,6 +145,7 @@ void TensorBoard::write(const EvalMetrics& m) {
   summary.scalar("eval/avg_moe_lb_loss", m.balance_loss).scalar("eval/step_time_seconds", m.seconds / static_cast<double>(m.batches));
   if (m.mtp_acceptance)
     summary.scalar("eval/avg_mtp_loss", *m.mtp_loss).scalar("eval/avg_mtp_acceptance_rate_percent", *m.mtp_acceptance);
+  if (m.index_loss) summary.scalar("eval/avg_indexer_loss", *m.index_loss);
   add(summary.message(), m.step);
 }
 

@@ -192,6 +192,10 @@ StepResults Trainer::read(const StepNumbers& numbers) const {
   if (recent_.are_watched()) metrics.limits = numbers.limits;
   if (const Placed balance = result(step_results::balance_loss)) metrics.balance_loss = scalar(balance);
   if (const Placed mtp = result(step_results::mtp_loss)) metrics.mtp_loss = scalar(mtp);
+  if (settings_.boolean("use_indexer")) {
+    const Placed index = result(step_results::index_loss);
+    metrics.index_loss = index ? scalar(index) : 0;
+  }
   if (const Placed highest = result(step_results::max_logits)) metrics.max_logits = scalar(highest);
   if (const Placed load = result(step_results::expert_load)) {
     results.loads = along_first(whole(load));

@@ -51,10 +51,12 @@ AttentionInputs<T>::AttentionInputs(const graph::AttentionOf& attributes, std::s
       value(operands[2].as<T>()),
       query_order(operands[3].as<std::int32_t>()),
       query_segments(operands[4].as<std::int32_t>()) {
-  const std::size_t of_keys = operands.size() >= 7 ? 5 : 3;
+  const std::size_t others = operands.size() - (of.is_sparse ? 1 : 0);
+  const std::size_t of_keys = others >= 7 ? 5 : 3;
   key_order = operands[of_keys].as<std::int32_t>();
   key_segments = operands[of_keys + 1].as<std::int32_t>();
-  if (operands.size() % 2 == 0) sinks = operands.back().as<T>();
+  if (of.is_sparse) chosen.emplace(operands[of_keys + 2]);
+  if (others % 2 == 0) sinks = operands.back().as<T>();
 }
 
 template <typename T>
@@ -144,6 +146,29 @@ void AttentionPanel<T>::apply_soft_cap(W* scores, W* slopes, std::int64_t count)
   }
 }
 
+template <typename T>
+template <int kColumns>
+void AttentionPanel<T>::hide_unchosen(Isa isa, Range keys, W* scores) const {
+  const std::int32_t* lines[kColumns];
+  for (int j = 0; j < kColumns; ++j) lines[j] = of_.chosen->of_query(heads_[j] / of_.shape.heads);
+  const W nothing = -std::numeric_limits<W>::infinity();
+  for (std::int64_t first = keys.begin; first < keys.end;) {
+    const std::int64_t word = first / graph::kKeysOfWord, end = std::min(keys.end, (word + 1) * graph::kKeysOfWord);
+    std::uint32_t words[kColumns];
+    for (int j = 0; j < kColumns; ++j) words[j] = static_cast<std::uint32_t>(lines[j][word]) >> (first % graph::kKeysOfWord);
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t t = first; t < end; ++t) {
+        W* __restrict x = scores + (t - keys.begin) * kColumns;
+        for (int j = 0; j < kColumns; ++j) {
+          x[j] = (words[j] & 1) != 0 ? x[j] : nothing;
+          words[j] >>= 1;
+        }
+      }
+    });
+    first = end;
+  }
+}
+
 #if defined(__x86_64__)
 template <typename T>
 [[gnu::target("avx512f")]] void AttentionPanel<T>::scale_and_hide_32(Range keys, float scale, float* scores, float* largest) const {
@@ -177,6 +202,7 @@ template <int kColumns>
 void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const {
   const bool has_soft_cap = of_.of.soft_cap > 0;
   if (has_soft_cap) apply_soft_cap(scores, slopes, keys.size() * kColumns);
+  if (of_.chosen) hide_unchosen<kColumns>(isa, keys, scores);
   const W scale = has_soft_cap ? W(1) : static_cast<W>(of_.of.score_scale);
 #if defined(__x86_64__)
   if constexpr (kColumns == 32 && std::is_same_v<W, float>) {

@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <type_traits>
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/column_softmax.h"
 #include "backend/cpu/left_rows.h"
+#include "backend/chosen_keys.h"
 #include "backend/cpu/simd.h"
 #include "backend/kernel.h"
 
@@ -34,8 +36,8 @@ struct AttentionShape {
 // Fails if the query heads do not divide evenly among the key heads.
 AttentionShape attention_shape(const Shape& query, const Shape& key, const Shape& value);
 
-// The operands are query, key, value, order, segments [, sinks] if queries and keys are of the same tokens; otherwise query, key, value,
-// query order, query segments, key order, key segments [, sinks].
+// The operands are query, key, value, order, segments [, chosen keys] [, sinks] if queries and keys are of the same tokens; otherwise query,
+// key, value, query order, query segments, key order, key segments [, chosen keys] [, sinks].
 template <typename T>
 struct AttentionInputs {
   AttentionInputs(const graph::AttentionOf& of, std::span<const View> operands);  // operands of the forward op
@@ -60,6 +62,7 @@ struct AttentionInputs {
   const std::int32_t* query_segments;
   const std::int32_t* key_order;
   const std::int32_t* key_segments;
+  std::optional<ChosenKeys> chosen;
   const T* sinks = nullptr;
 };
 
@@ -121,6 +124,9 @@ class AttentionPanel {
   }
   void scale_and_hide_32(Range keys, float scale, float* scores, float* largest) const;  // with AVX-512
   void apply_soft_cap(W* scores, W* slopes, std::int64_t count) const;
+  // Sets the scores of keys that are not chosen to -inf.
+  template <int kColumns>
+  void hide_unchosen(Isa isa, Range keys, W* scores) const;
 
   const AttentionInputs<T>& of_;
   std::int64_t row_, count_;

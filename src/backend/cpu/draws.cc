@@ -13,26 +13,6 @@ namespace {
 
 constexpr float kRootOfTwo = 1.41421356f;
 
-// ln x of a normal number x above 0, to 2 units in the last place. x = 2^n (1 + m), where m is around 0.
-[[gnu::always_inline]] inline float log_of(float x) {
-  constexpr std::uint32_t kHalfRoot = 0x3F3504F3;  // the root of 1/2
-  const std::uint32_t above = std::bit_cast<std::uint32_t>(x) - kHalfRoot;
-  const auto power = static_cast<std::int32_t>(above) >> 23;
-  const float m = std::bit_cast<float>((above & 0x7FFFFF) + kHalfRoot) - 1.0f;
-  const auto n = static_cast<float>(power);
-  float series = 7.0376836292e-2f;
-  series = series * m - 1.1514610310e-1f;
-  series = series * m + 1.1676998740e-1f;
-  series = series * m - 1.2420140846e-1f;
-  series = series * m + 1.4249322787e-1f;
-  series = series * m - 1.6668057665e-1f;
-  series = series * m + 2.0000714765e-1f;
-  series = series * m - 2.4999993993e-1f;
-  series = series * m + 3.3333331174e-1f;
-  const float square = m * m;
-  return (series * m * square - n * 2.12194440e-4f - 0.5f * square) + m + n * 0.693359375f;
-}
-
 using Coefficients = std::array<float, 9>;
 
 template <std::size_t... i>

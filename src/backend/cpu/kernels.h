@@ -45,6 +45,15 @@ void temper(const KernelCall& call);
 void attention(const KernelCall& call);
 void highest(const KernelCall& call);
 
+// indexing.cc
+void index_scores(const KernelCall& call);
+void index_scores_grad(const KernelCall& call);
+void choose_keys(const KernelCall& call);
+void chosen_rows(const KernelCall& call);
+void attention_shares(const KernelCall& call);
+void index_loss(const KernelCall& call);
+void index_loss_grad(const KernelCall& call);
+
 // attention_grad.cc
 void attention_grad(const KernelCall& call);
 

@@ -78,6 +78,27 @@ template <typename Body>
 }
 [[gnu::always_inline]] inline double exp_of(double x) { return std::exp(x); }
 
+// ln x of a normal number x above 0, to 2 units in the last place. x = 2^n (1 + m), where m is around 0.
+[[gnu::always_inline]] inline float log_of(float x) {
+  constexpr std::uint32_t kHalfRoot = 0x3F3504F3;  // the root of 1/2
+  const std::uint32_t above = std::bit_cast<std::uint32_t>(x) - kHalfRoot;
+  const auto power = static_cast<std::int32_t>(above) >> 23;
+  const float m = std::bit_cast<float>((above & 0x7FFFFF) + kHalfRoot) - 1.0f;
+  const auto n = static_cast<float>(power);
+  float series = 7.0376836292e-2f;
+  series = series * m - 1.1514610310e-1f;
+  series = series * m + 1.1676998740e-1f;
+  series = series * m - 1.2420140846e-1f;
+  series = series * m + 1.4249322787e-1f;
+  series = series * m - 1.6668057665e-1f;
+  series = series * m + 2.0000714765e-1f;
+  series = series * m - 2.4999993993e-1f;
+  series = series * m + 3.3333331174e-1f;
+  const float square = m * m;
+  return (series * m * square - n * 2.12194440e-4f - 0.5f * square) + m + n * 0.693359375f;
+}
+[[gnu::always_inline]] inline double log_of(double x) { return std::log(x); }
+
 template <typename W>
 [[gnu::always_inline]] inline W sigmoid_of(W x) {
   return W(1) / (W(1) + exp_of(-x));

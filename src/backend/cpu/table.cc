@@ -45,6 +45,13 @@ Kernel find_kernel(graph::Op op) {
     case Op::rms_norm_grad_of_dots: return cpu::rms_norm_grad_of_dots;
     case Op::attention_grad: return cpu::attention_grad;
     case Op::highest: return cpu::highest;
+    case Op::index_scores: return cpu::index_scores;
+    case Op::index_scores_grad: return cpu::index_scores_grad;
+    case Op::choose_keys: return cpu::choose_keys;
+    case Op::chosen_rows: return cpu::chosen_rows;
+    case Op::attention_shares: return cpu::attention_shares;
+    case Op::index_loss: return cpu::index_loss;
+    case Op::index_loss_grad: return cpu::index_loss_grad;
     case Op::embed_grad: return cpu::embed_grad;
     case Op::embed_add: return cpu::embed_add;
     case Op::cross_entropy_grad: return cpu::cross_entropy_grad;
@@ -80,6 +87,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::input:
     case Op::parameter:
     case Op::constraint:
+    case Op::detach:
     case Op::reshape:
     case Op::slot_mask:
     case Op::stage_state:

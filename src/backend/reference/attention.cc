@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backend/element.h"
+#include "backend/chosen_keys.h"
 #include "backend/reference/kernels.h"
 
 namespace moesh::backend::reference {
@@ -11,7 +12,7 @@ namespace {
 // The operands by name. Order and segments are given once, or separately for queries and for keys.
 struct Operands {
   const graph::AttentionOf& of;
-  View query, key, value, q_order, q_segments, k_order, k_segments, sinks;
+  View query, key, value, q_order, q_segments, k_order, k_segments, chosen, sinks;
   bool has_sinks;
   std::int64_t B, S, T, H, G, D, V;
 
@@ -22,10 +23,12 @@ struct Operands {
     value = o[2];
     q_order = o[3];
     q_segments = o[4];
-    const bool separate = count >= 7;
+    const std::size_t others = count - (of.is_sparse ? 1 : 0);
+    const bool separate = others >= 7;
     k_order = separate ? o[5] : o[3];
     k_segments = separate ? o[6] : o[4];
-    has_sinks = count == 6 || count == 8;
+    if (of.is_sparse) chosen = o[separate ? 7 : 5];
+    has_sinks = others == 6 || others == 8;
     if (has_sinks) sinks = o[count - 1];
     B = query.shape[0];
     S = query.shape[1];
@@ -41,7 +44,7 @@ struct Operands {
     const std::int32_t k = k_order.as<std::int32_t>()[b * T + t];
     const bool same = q_segments.as<std::int32_t>()[b * S + s] == k_segments.as<std::int32_t>()[b * T + t];
     const bool in_reach = (of.window == 0 || q - k < of.window) && (of.chunk == 0 || q / of.chunk == k / of.chunk);
-    return same && q >= k && in_reach;
+    return same && q >= k && in_reach && (!of.is_sparse || ChosenKeys(chosen).has(b * S + s, t));
   }
 };
 

@@ -14,6 +14,7 @@ Kernel find_shape(graph::Op op);
 Kernel find_products(graph::Op op);
 Kernel find_layers(graph::Op op);
 Kernel find_attention(graph::Op op);
+Kernel find_indexing(graph::Op op);
 Kernel find_vocabulary(graph::Op op);
 Kernel find_routing(graph::Op op);
 Kernel find_rows(graph::Op op);

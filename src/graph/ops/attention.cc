@@ -10,13 +10,20 @@
 namespace moesh::graph::ops {
 namespace {
 
-// query, key, value, order and segments [of the queries, then order and segments of the keys] [, sinks].
+// query, key, value, order and segments [of the queries, then order and segments of the keys] [, chosen keys] [, sinks].
 struct Inputs {
   std::size_t count;
+  bool is_sparse;
 
-  bool has_key_tokens() const { return count >= 7; }
-  bool has_sinks() const { return count == 6 || count == 8; }
+  std::size_t others() const { return count - (is_sparse ? 1 : 0); }
+  bool has_key_tokens() const { return others() >= 7; }
+  bool has_sinks() const { return others() == 6 || others() == 8; }
+  std::size_t chosen() const { return has_key_tokens() ? 7 : 5; }
 };
+
+Inputs inputs_of(const NodeView& v, std::size_t count) { return {count, v.of<AttentionOf>().is_sparse}; }
+Inputs forward_inputs(const NodeView& v) { return inputs_of(v, v.operands()); }
+Inputs backward_inputs(const NodeView& v) { return inputs_of(v, v.operands() - 1); }
 
 bool inputs_fit(const NodeView& v, Inputs inputs) {
   const Shape& q = v.operand(0).shape;
@@ -31,6 +38,7 @@ bool inputs_fit(const NodeView& v, Inputs inputs) {
   for (std::size_t i = 5; inputs.has_key_tokens() && i < 7; ++i) {
     if (v.operand(i).shape != Shape{k[0], k[1]}) return false;
   }
+  if (inputs.is_sparse && !are_chosen_keys(v.operand(inputs.chosen()), {q[0], q[1], k[1]})) return false;
   return !inputs.has_sinks() || v.operand(inputs.count - 1).shape == Shape{q[2]};
 }
 
@@ -44,12 +52,12 @@ bool are_scores(const NodeView& v, const Value& highest) {
 }
 
 std::string attention_shapes(const NodeView& v) {
-  const bool fits = inputs_fit(v, {v.operands()}) && is_output(v, v.result(0)) && (v.results() == 1 || are_scores(v, v.result(1)));
+  const bool fits = inputs_fit(v, forward_inputs(v)) && is_output(v, v.result(0)) && (v.results() == 1 || are_scores(v, v.result(1)));
   return fits ? "" : "queries [B, S, H, D], keys and values [B, T, H, D], tokens [B, S]";
 }
 
 std::string attention_grad_shapes(const NodeView& v) {
-  const Inputs inputs{v.operands() - 1};
+  const Inputs inputs = backward_inputs(v);
   const bool fits = inputs_fit(v, inputs) && is_output(v, v.operand(inputs.count)) &&
                     v.results() == (inputs.has_sinks() ? 4u : 3u) && is_like(v.operand(0), v.result(0)) &&
                     is_like(v.operand(1), v.result(1)) && is_like(v.operand(2), v.result(2));
@@ -92,6 +100,7 @@ void spread_dims(const NodeView& v, Inputs inputs, bool backward, FactorTable& t
   const std::vector<int> keys{b, kWhole, one_key_head ? kWhole : h, kWhole};
   table.takes(queries).takes(keys).takes(keys).takes({b, s}).takes({b, s});
   if (inputs.has_key_tokens()) table.takes({b, kWhole}).takes({b, kWhole});
+  if (inputs.is_sparse) table.takes({b, s, kWhole});
   if (inputs.has_sinks()) table.takes({h});
   if (backward) {
     table.takes(queries).gives(queries).gives(keys).gives(keys);
@@ -108,11 +117,11 @@ void spread_dims(const NodeView& v, Inputs inputs, bool backward, FactorTable& t
   table.flops(2 * group * keys_of_a_query(v) * multiplied);
 }
 
-void attention_factors(const NodeView& v, FactorTable& table) { spread_dims(v, {v.operands()}, false, table); }
-void attention_grad_factors(const NodeView& v, FactorTable& table) { spread_dims(v, {v.operands() - 1}, true, table); }
+void attention_factors(const NodeView& v, FactorTable& table) { spread_dims(v, forward_inputs(v), false, table); }
+void attention_grad_factors(const NodeView& v, FactorTable& table) { spread_dims(v, backward_inputs(v), true, table); }
 
 std::vector<Tensor> attention_gradient(const Vjp& v) {
-  const bool sinks = Inputs{v.operands.size()}.has_sinks();
+  const bool sinks = Inputs{v.operands.size(), v.of<AttentionOf>().is_sparse}.has_sinks();
   std::vector<Tensor> inputs = v.operands;
   inputs.push_back(v.dy());
   std::vector<Tensor> like(v.operands.begin(), v.operands.begin() + 3);
@@ -161,7 +170,7 @@ void cache_write_factors(const NodeView& v, FactorTable& table) {
 
 const OpFacts kAttention{.name = "attention",
                          .attributes = blank<AttentionOf>,
-                         .takes = {5, 8},
+                         .takes = {5, 9},
                          .gives = {1, 2},
                          .shapes = attention_shapes,
                          .factors = attention_factors,
@@ -170,7 +179,7 @@ const OpFacts kAttention{.name = "attention",
                          .part_read = keys_read};
 const OpFacts kAttentionGrad{.name = "attention_grad",
                              .attributes = blank<AttentionOf>,
-                             .takes = {6, 9},
+                             .takes = {6, 10},
                              .gives = {3, 4},
                              .shapes = attention_grad_shapes,
                              .factors = attention_grad_factors,

@@ -18,6 +18,8 @@ extern const OpFacts kSoftmax, kSoftmaxGrad, kRmsNorm, kRmsNormGrad, kRowDot, kR
     kEmbedGrad, kEmbedAdd;
 // attention.cc
 extern const OpFacts kAttention, kAttentionGrad, kHighest, kCacheWrite;
+// indexing.cc
+extern const OpFacts kDetach, kIndexScores, kIndexScoresGrad, kChooseKeys, kChosenRows, kAttentionShares, kIndexLoss, kIndexLossGrad;
 // loss.cc
 extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores, kPositions, kVocabLoss;
 // routing.cc

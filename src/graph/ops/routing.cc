@@ -81,8 +81,6 @@ void expert_load_factors(const NodeView& v, FactorTable& table) {
   table.takes(ids).gives({ids[0], kWhole});
 }
 
-std::vector<Tensor> nothing_flows_back(const Vjp& v) { return std::vector<Tensor>(v.operands.size()); }
-
 }  // namespace
 
 const OpFacts kRandomScores{.name = "random_scores",

@@ -66,6 +66,8 @@ std::vector<int> first_dims(const std::vector<int>& dims, std::size_t count) {
   return {dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
+std::vector<Tensor> nothing_flows_back(const Vjp& v) { return std::vector<Tensor>(v.operands.size()); }
+
 bool are_dims_of(const std::vector<int>& dims, std::size_t rank) {
   return std::all_of(dims.begin(), dims.end(), [&](int dim) { return dim >= 0 && dim < static_cast<int>(rank); });
 }
@@ -80,6 +82,10 @@ bool all_like(const NodeView& view, const Value& value) {
     if (!is_like(view.result(i), value)) return false;
   }
   return true;
+}
+
+bool are_chosen_keys(const Value& chosen, const Shape& scores) {
+  return scores.size() == 3 && chosen.shape == Shape{scores[0], scores[1], words_of_keys(scores[2])} && chosen.dtype == DType::int32;
 }
 
 Shape first_sizes(const Shape& shape, std::size_t count) {

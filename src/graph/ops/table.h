@@ -45,10 +45,15 @@ std::vector<T> picked(const std::vector<T>& all, const std::vector<int>& dims) {
   return made;
 }
 
+// The gradient of an op through which nothing flows back.
+std::vector<Tensor> nothing_flows_back(const Vjp& v);
+
 // Helpers of shape rules.
 bool are_dims_of(const std::vector<int>& dims, std::size_t rank);
 bool all_like(const NodeView& view, const Value& value);  // whether every operand and result has its shape and type
 bool is_like(const Value& a, const Value& b);             // whether shape and type are the same
 Shape first_sizes(const Shape& shape, std::size_t count);
+// Whether these are the keys that choose_keys chooses by scores of this shape.
+bool are_chosen_keys(const Value& chosen, const Shape& scores);
 
 }  // namespace moesh::graph
