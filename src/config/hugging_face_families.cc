@@ -13,6 +13,10 @@
 namespace moesh::config {
 namespace {
 
+bool are_all(const std::vector<std::string>& words, std::string_view word) {
+  return std::all_of(words.begin(), words.end(), [&](const std::string& one) { return one == word; });
+}
+
 using Reader = HuggingFaceReader;
 
 // Theirs and ours; of several names for one the first is written. Their "gelu" is the exact one, ours the one by tanh.
@@ -286,6 +290,24 @@ void read_deepseek_v3(Reader& reader) {
   read_biased_routing(reader);
 }
 
+// DeepSeek 3 with an indexer in every layer.
+void read_deepseek_v32(Reader& reader) {
+  read_deepseek(reader);
+  read_latent_attention(reader, true);
+  read_biased_routing(reader);
+  reader.give("use_indexer", true);
+  reader.give("indexer_n_heads", reader.integer("index_n_heads", 64));
+  reader.give("indexer_head_dim", reader.integer("index_head_dim", 128));
+  reader.give("indexer_topk", reader.integer("index_topk", 2048));
+  const std::vector<std::string> attention = reader.texts("layer_types"), mlps = reader.texts("mlp_layer_types");
+  if (!are_all(attention, "indexed_attention")) reader.refuse_key("layer_types", "indexed_attention in all layers");
+  const auto dense = static_cast<std::size_t>(std::min(reader.integer("num_hidden_layers"), reader.integer("first_k_dense_replace", 0)));
+  for (std::size_t layer = 0; layer < mlps.size(); ++layer) {
+    if (mlps[layer] != (layer < dense ? "dense" : "sparse"))
+      reader.refuse_key("mlp_layer_types", fmt::format("first {} dense (first_k_dense_replace), then sparse", dense));
+  }
+}
+
 void read_glm4_moe(Reader& reader) {
   read_deepseek(reader);
   read_heads(reader);
@@ -406,6 +428,7 @@ constexpr HuggingFaceFamily kFamilies[] = {
     {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
     {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
     {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
+    {"deepseek_v32", "DeepseekV32ForCausalLM", read_deepseek_v32},
     {"kimi_k2", "DeepseekV3ForCausalLM", read_deepseek_v3},
     {"gpt_oss", "GptOssForCausalLM", read_gpt_oss},
     {"qwen2", "Qwen2ForCausalLM", read_qwen2},
@@ -416,10 +439,6 @@ constexpr HuggingFaceFamily kFamilies[] = {
     {"gemma3_text", "Gemma3ForCausalLM", read_gemma3, {"gemma3", "Gemma3ForConditionalGeneration"}, kUsualGemma3},
     {"gemma4_text", "Gemma4ForCausalLM", read_gemma4, {"gemma4", "Gemma4ForConditionalGeneration", true}, kUsualGemma4},
     {"olmo3", "Olmo3ForCausalLM", read_olmo3}};
-
-bool are_all(const std::vector<std::string>& words, std::string_view word) {
-  return std::all_of(words.begin(), words.end(), [&](const std::string& one) { return one == word; });
-}
 
 }  // namespace
 

@@ -47,6 +47,7 @@ const HuggingFaceFamily& family_of(const Settings& settings, const ModelShape& s
   }
   const std::string_view type = is_glm(shape)                   ? "glm4_moe"
                                 : is_deepseek2(settings, shape) ? "deepseek_v2"
+                                : shape.attention.index_heads > 0 ? "deepseek_v32"
                                                                 : of_block->second;
   const auto all = hugging_face_families();
   return *std::find_if(all.begin(), all.end(),
@@ -211,7 +212,13 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["qk_nope_head_dim"] = a.qk_nope_head_dim;
   json["qk_rope_head_dim"] = a.qk_rope_head_dim;
   json["v_head_dim"] = a.v_head_dim;
-  if (!is_deepseek2(s, shape)) json["rope_interleave"] = rope_is_interleaved(s);
+  if (a.index_heads > 0) {  // such models rotate neighbours
+    json["index_n_heads"] = a.index_heads;
+    json["index_head_dim"] = a.index_dim;
+    json["index_topk"] = a.index_keys;
+  } else if (!is_deepseek2(s, shape)) {
+    json["rope_interleave"] = rope_is_interleaved(s);
+  }
 }
 
 void add_deepseek(const Settings& s, const ModelShape& shape, Ordered& json) {

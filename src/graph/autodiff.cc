@@ -167,16 +167,20 @@ std::map<ValueId, ValueId> stand_ins_of(const std::vector<Tensor>& again, const 
 // The backward body: the layer's forward pass again, except for what is saved, then its own backward pass.
 struct BackwardBody {
   Graph graph;
-  std::vector<bool> stacked_given;     // which stacked results have a cotangent
+  std::vector<bool> flows;             // which carried values have a cotangent, from behind the layers or from one of them
   std::vector<std::size_t> shared;     // which shared operands get a gradient, one term per iteration
   std::vector<std::size_t> gradients;  // which sliced operands get a gradient
   std::set<std::size_t> recomputed;  // the regions, by their number among the body's nodes, that are recomputed outside their backward pass
 };
 
+// Which of a repeat's carried and stacked results have a cotangent.
+struct Given {
+  std::vector<bool> carried, stacked;
+};
+
 // `handing_over`: the regions, by their number among the body's nodes, that hand over all that they can.
-BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const std::vector<bool>& stacked_given,
-                           const std::set<std::size_t>& handing_over) {
-  BackwardBody result{{}, stacked_given, {}, {}, {}};
+BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const Given& cotangents, const std::set<std::size_t>& handing_over) {
+  BackwardBody result{{}, cotangents.carried, {}, {}, {}};
   Builder b;
   b.set_phase(Phase::backward);
   const std::vector<ValueId> inputs = inputs_of(body);
@@ -185,7 +189,8 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
     return b.input(name, value.shape, value.dtype, Labels(value.shape.size()));
   };
   std::vector<Tensor> carried_cotangents;
-  for (std::size_t i = 0; i < parts.carried; ++i) carried_cotangents.push_back(input_like("dcarried", body.results[i]));
+  for (std::size_t i = 0; i < parts.carried; ++i)
+    carried_cotangents.push_back(cotangents.carried[i] ? input_like("dcarried", body.results[i]) : Tensor{});
   std::map<ValueId, Tensor> known;
   for (std::size_t i = 0; i < parts.shared; ++i) known[inputs[parts.carried + i]] = input_like("shared", inputs[parts.carried + i]);
   for (std::size_t i = 0; i < parts.sliced; ++i) {
@@ -202,7 +207,7 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
   }
   std::vector<Tensor> stacked_cotangents;
   for (std::size_t i = 0; i < parts.stacked; ++i) {
-    stacked_cotangents.push_back(stacked_given[i] ? input_like("dstacked", body.results[parts.carried + i]) : Tensor{});
+    stacked_cotangents.push_back(cotangents.stacked[i] ? input_like("dstacked", body.results[parts.carried + i]) : Tensor{});
   }
   const std::vector<Tensor> again = inline_graph(b, body, known);
   const std::map<ValueId, ValueId> stand_ins = stand_ins_of(again, saved);
@@ -219,7 +224,11 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
   for (std::size_t i = 0; i < parts.carried; ++i) seed(i, carried_cotangents[i]);
   for (std::size_t i = 0; i < parts.stacked; ++i) seed(parts.carried + i, stacked_cotangents[i]);
   backward.walk(end);
-  for (std::size_t i = 0; i < parts.carried; ++i) b.mark_result(backward.cotangent_or_zeros(known[inputs[i]]));
+  for (std::size_t i = 0; i < parts.carried; ++i) {
+    const Tensor carried = known[inputs[i]];
+    if (cotangents.carried[i]) b.mark_result(backward.cotangent_or_zeros(carried));
+    else result.flows[i] = static_cast<bool>(backward.cotangent(carried.id));
+  }
   for (std::size_t i = 0; i < parts.shared; ++i) {
     const Tensor shared = known[inputs[parts.carried + i]];
     if (!is_floating(shared.dtype())) continue;
@@ -243,24 +252,32 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
   return result;
 }
 
-// A region that is recomputed anyway, for what comes after it in the layer, hands its values over to its backward pass, which then does not
-// recompute them once more.
-BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const std::vector<bool>& stacked_given) {
-  BackwardBody alone = backward_body(body, parts, stacked_given, {});
-  return alone.recomputed.empty() ? alone : backward_body(body, parts, stacked_given, alone.recomputed);
+// A carried value without a cotangent from behind the layers has one if a layer's own results depend on it. A region that is recomputed
+// anyway, for what comes after it in the layer, hands its values over to its backward pass, which then does not recompute them once more.
+BackwardBody backward_body(const Graph& body, const RepeatParts& parts, Given cotangents) {
+  BackwardBody alone = backward_body(body, parts, cotangents, {});
+  while (alone.flows != cotangents.carried) {
+    cotangents.carried = alone.flows;
+    alone = backward_body(body, parts, cotangents, {});
+  }
+  return alone.recomputed.empty() ? alone : backward_body(body, parts, cotangents, alone.recomputed);
 }
 
 std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vector<Tensor>& given) {
   const RepeatParts parts = parts_of(node);
-  std::vector<bool> stacked_given;
-  for (std::size_t i = 0; i < parts.stacked; ++i) stacked_given.push_back(static_cast<bool>(given[parts.carried + i]));
-  BackwardBody body = backward_body(*parts.of.body, parts, stacked_given);
+  Given cotangents_given;
+  for (std::size_t i = 0; i < parts.carried + parts.stacked; ++i) {
+    std::vector<bool>& of_kind = i < parts.carried ? cotangents_given.carried : cotangents_given.stacked;
+    of_kind.push_back(static_cast<bool>(given[i]));
+  }
+  BackwardBody body = backward_body(*parts.of.body, parts, std::move(cotangents_given));
 
-  RepeatOf of{nullptr, parts.of.sizes, parts.of.labels, parts.of.carried, parts.of.shared, parts.of.slices, {},
-              !parts.of.reverse, {}};
+  const auto carried_back = static_cast<int>(std::count(body.flows.begin(), body.flows.end(), true));
+  RepeatOf of{nullptr, parts.of.sizes, parts.of.labels, carried_back, parts.of.shared, parts.of.slices, {}, !parts.of.reverse, {}};
   std::vector<Tensor> operands;
   std::vector<std::pair<Shape, DType>> results;
   for (std::size_t i = 0; i < parts.carried; ++i) {
+    if (!body.flows[i]) continue;
     const Tensor carried = builder_.tensor(node.results[i]);
     operands.push_back(given[i] ? given[i] : fill(builder_, 0, carried.shape(), carried.dtype()));
     results.emplace_back(carried.shape(), carried.dtype());
@@ -271,7 +288,7 @@ std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vec
     of.slices.push_back(0);
   }
   for (std::size_t i = 0; i < parts.stacked; ++i) {
-    if (!stacked_given[i]) continue;
+    if (!given[parts.carried + i]) continue;
     operands.push_back(given[parts.carried + i]);
     of.slices.push_back(parts.of.stacks[i]);
   }
@@ -289,7 +306,9 @@ std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vec
   const std::vector<Tensor> made = builder_.add(Op::repeat, "", operands, of, results);
   std::vector<Tensor> cotangents(node.operands.size());
   std::size_t next = 0;
-  for (; next < parts.carried; ++next) cotangents[next] = made[next];
+  for (std::size_t i = 0; i < parts.carried; ++i) {
+    if (body.flows[i]) cotangents[i] = made[next++];
+  }
   std::vector<int> iterations(parts.of.sizes.size());
   std::iota(iterations.begin(), iterations.end(), 0);
   for (const std::size_t i : body.shared) {

@@ -290,7 +290,7 @@ constexpr std::int64_t words_of_keys(std::int64_t keys) { return (keys + kKeysOf
 // The keys with the best scores.
 struct ChooseKeysOf {
   std::int64_t keys = 1;  // of each query; all if it sees no more
-  bool breaks_ties = true;  // of keys with the last of these scores, takes the first ones; otherwise all
+  bool breaks_ties = true;  // of keys with the last of these scores, takes the first ones in the order of the row; otherwise all
 };
 struct CrossEntropyOf {
   double z_loss = 0;

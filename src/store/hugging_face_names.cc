@@ -49,6 +49,11 @@ constexpr Row kLatentAttention[] = {
     {"self_attention/kv_norm/scale", "r", "self_attn.kv_a_layernorm.weight", "r"},
     {"self_attention/wkv_b/kernel", "rhd", "self_attn.kv_b_proj.weight", "hd,r"},
     {"self_attention/out/kernel", "hdm", "self_attn.o_proj.weight", "m,hd"},
+    {"self_attention/indexer/wq_b/kernel", "qij", "self_attn.indexer.wq_b.weight", "ij,q"},
+    {"self_attention/indexer/wk/kernel", "mj", "self_attn.indexer.wk.weight", "j,m"},
+    {"self_attention/indexer/k_norm/scale", "j", "self_attn.indexer.k_norm.weight", "j"},
+    {"self_attention/indexer/k_norm/bias", "j", "self_attn.indexer.k_norm.bias", "j"},
+    {"self_attention/indexer/weights_proj/kernel", "mi", "self_attn.indexer.weights_proj.weight", "i,m"},
 };
 
 constexpr Row kMlp[] = {

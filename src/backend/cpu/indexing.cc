@@ -190,9 +190,10 @@ class Choice {
     scores_ = call.operands[0].as<W>() + query * T;
     const auto token = [&](std::size_t operand, std::int64_t i) { return call.operands[operand].as<std::int32_t>() + i; };
     const std::int32_t place = *token(1, query), segment = *token(2, query);
-    const std::int32_t *places = token(3, row * T), *segments = token(4, row * T);
+    const std::int32_t* segments = token(4, row * T);
+    places_ = token(3, row * T);
     for (std::int64_t t = 0; t < T; ++t) {
-      if (segments[t] == segment && places[t] <= place) seen_.push_back(static_cast<std::int32_t>(t));
+      if (segments[t] == segment && places_[t] <= place) seen_.push_back(static_cast<std::int32_t>(t));
     }
   }
 
@@ -211,17 +212,25 @@ class Choice {
     const auto last = ranks.begin() + of_.keys - 1;
     std::nth_element(ranks.begin(), last, ranks.end(), std::greater<>());
     const auto least = *last;
-    std::int64_t equal_ones = of_.breaks_ties ? std::count(ranks.begin(), last + 1, least) : static_cast<std::int64_t>(seen_.size());
+    ScratchList<std::int32_t> equal_ones;
     for (const std::int32_t t : seen_) {
       const auto rank = rank_of(scores_[t]);
-      if (rank > least || (rank == least && equal_ones-- > 0)) set(t);
+      if (rank > least) set(t);
+      else if (rank == least) equal_ones.push_back(t);
     }
+    auto end = equal_ones.end();
+    if (const auto room = std::count(ranks.begin(), last + 1, least); of_.breaks_ties && room < end - equal_ones.begin()) {
+      end = equal_ones.begin() + room;
+      std::nth_element(equal_ones.begin(), end, equal_ones.end(), [&](std::int32_t a, std::int32_t b) { return places_[a] < places_[b]; });
+    }
+    std::for_each(equal_ones.begin(), end, set);
   }
 
  private:
   const KernelCall& call_;
   const graph::ChooseKeysOf& of_;
   const W* scores_;
+  const std::int32_t* places_;  // of the keys
   ScratchList<std::int32_t> seen_;
 };
 

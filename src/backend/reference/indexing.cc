@@ -89,7 +89,10 @@ void choose_keys(const KernelCall& call) {
         if (number(4, key) == number(2, q) && number(3, key) <= number(1, q)) seen.push_back(t);
       }
       const auto rank = [&](std::int64_t t) { return rank_of(load(scores.as<F>()[q * T + t])); };
-      std::stable_sort(seen.begin(), seen.end(), [&](std::int64_t a, std::int64_t b) { return rank(a) > rank(b); });
+      const auto place = [&](std::int64_t t) { return number(3, q / S * T + t); };
+      std::sort(seen.begin(), seen.end(), [&](std::int64_t a, std::int64_t b) {
+        return rank(a) != rank(b) ? rank(a) > rank(b) : place(a) < place(b);
+      });
       auto count = static_cast<std::size_t>(of.keys);
       while (!of.breaks_ties && count < seen.size() && rank(seen[count]) == rank(seen[static_cast<std::size_t>(of.keys) - 1])) ++count;
       if (count < seen.size()) seen.resize(count);
