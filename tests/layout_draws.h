@@ -31,15 +31,16 @@ struct RunTraits {
 // Takes the traits from a session opened on one device.
 inline RunTraits traits_of(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
-  const bool balances = settings.real("load_balance_loss_weight") > 0 || settings.real("routed_bias_update_rate") > 0 ||
-                        settings.integer("mtp_num_layers") > 0;
+  const bool has_loss_beside = settings.real("load_balance_loss_weight") > 0 || settings.real("routed_bias_update_rate") > 0 ||
+                        settings.integer("mtp_num_layers") > 0 ||
+                        (settings.boolean("use_indexer") && settings.real("indexer_loss_scaling_factor") > 0);
   std::set<std::string> labels{labels::mlp_no_fsdp, labels::activation_exp, labels::mlp};  // labels that other strategies use
   for (const auto* tensors : {&session.layout.parameters, &session.layout.activations}) {
     for (const sharding::LaidTensor& tensor : *tensors) labels.insert(tensor.labels().begin(), tensor.labels().end());
   }
   labels.erase("");
   return {static_cast<double>(session.batch.rows_to_train), settings.integer("gradient_accumulation_steps"), session.shape.moe.experts,
-          session.shape.moe.bias, settings.real("capacity_factor") > 0, balances, {labels.begin(), labels.end()}};
+          session.shape.moe.bias, settings.real("capacity_factor") > 0, has_loss_beside, {labels.begin(), labels.end()}};
 }
 
 // Reads how many layouts are drawn, from which seed and how verbosely; see layout_sweep_test.cc. Builds with sanitizers draw an eighth as

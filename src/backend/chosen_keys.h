@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "backend/kernel.h"
+#include "graph/chosen_keys.h"
 
 namespace moesh::backend {
 
@@ -37,7 +38,8 @@ class ChosenKeys {
   void each(std::int64_t query, const See& see) const {
     const std::int32_t* const of = of_query(query);
     for (std::int64_t word = 0; word < words_; ++word) {
-      for (auto left = static_cast<std::uint32_t>(of[word]); left != 0; left &= left - 1) see(word * graph::kKeysOfWord + std::countr_zero(left));
+      for (auto left = static_cast<std::uint32_t>(of[word]); left != 0; left &= left - 1)
+        see(word * graph::kKeysOfWord + std::countr_zero(left));
     }
   }
 

@@ -179,7 +179,8 @@ struct Given {
 };
 
 // `handing_over`: the regions, by their number among the body's nodes, that hand over all that they can.
-BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const Given& cotangents, const std::set<std::size_t>& handing_over) {
+BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const Given& cotangents,
+                           const std::set<std::size_t>& handing_over) {
   BackwardBody result{{}, cotangents.carried, {}, {}, {}};
   Builder b;
   b.set_phase(Phase::backward);

@@ -185,8 +185,8 @@ constexpr auto words_of(const Role*) {
   return words_up_to<Role::prediction_kernel>(
       "none", "embedding", "position_embedding", "output_projection", "norm_scale", "norm_bias", "attention_norm_scale",
       "attention_kernel", "attention_fused_kernel", "attention_down_kernel", "attention_out_kernel", "attention_bias",
-      "attention_sinks", "index_kernel", "index_down_kernel", "mlp_kernel", "mlp_bias", "shared_expert_kernel", "router_kernel", "router_bias", "expert_kernel",
-      "expert_bias", "prediction_kernel");
+      "attention_sinks", "index_kernel", "index_down_kernel", "index_norm", "mlp_kernel", "mlp_bias", "shared_expert_kernel",
+      "router_kernel", "router_bias", "expert_kernel", "expert_bias", "prediction_kernel");
 }
 constexpr auto words_of(const InputOf::Kind*) { return words_up_to<InputOf::Kind::number>("value", "batch", "state", "moment", "number"); }
 constexpr auto words_of(const Initializer::Kind*) { return words_up_to<Initializer::Kind::fan_in>("zeros", "ones", "normal", "fan_in"); }

@@ -43,16 +43,11 @@ enum class Op : std::uint8_t {
                    // gives] [, sinks]: the values read [, the highest score of each query and head [B, S, H], float32]
   highest,         // x[A, B, C] in pieces of A and B: the highest number of each piece for each C, [pieces of A, pieces of B, C]
   detach,          // the operand; no gradient flows back through it
-  index_scores,    // query[B, S, H, D], key[B, T, D], weights[B, S, H]: for each query and key, what is positive of their products, weighted
-                   // and summed over the heads, [B, S, T] in the wide type
-  choose_keys,     // scores[B, S, T], order, segments, order and segments of the keys: the keys that each query is to see, of those up to its
-                   // own, as a bit each, [B, S, words of 32 keys], int32; see ChooseKeysOf
-  chosen_rows,     // keys chosen for one query [B, 1, words], rows[B, T, ...] of one or more kinds: the rows of these keys in their order,
-                   // [B, K, ...] each; beyond the last one -1 if they are integers, else 0
-  attention_shares,  // query, key [B, T, H, D], chosen keys: the softmax over these keys of each head, summed over heads, [B, S, T] in the wide
-                     // type
-  index_loss,      // scores[B, S, T], attention_shares, chosen keys: how far the softmax of the scores over these keys is from the shares that
-                   // attention gives them, as a KL divergence, [B, S]
+  index_scores,    // query[B, S, H, D], key[B, T, D], weights[B, S, H]: the weighted sum of relu(query key), [B, S, T] in the wide type
+  choose_keys,     // scores[B, S, T], order, segments, those of the keys: which keys a query is to see; see ChooseKeysOf, chosen_keys.h
+  chosen_rows,     // keys chosen for one query, rows[B, T, ...], ...: those of these keys, [B, K, ...], ..., and then 0, or -1 for int32
+  attention_shares,  // query, key[B, T, H, D], chosen keys: each head's softmax over these, summed over heads, [B, S, T] in the wide type
+  index_loss,      // scores, attention_shares, chosen keys: the KL divergence of the scores' softmax from the shares, [B, S]
   cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows written to these of its T slots
   embed,           // table, tokens
   positions,       // segments[B, S]: the number of positions that count, which are those in a segment other than 0, float32
@@ -283,13 +278,9 @@ struct AttentionOf {
   bool keys_by_place = false;  // a key that some query sees has its index as its place, as in a KV cache
   bool is_sparse = false;      // an operand says which keys a query sees
 };
-// Chosen keys are bits of words.
-inline constexpr std::int64_t kKeysOfWord = 32;
-constexpr std::int64_t words_of_keys(std::int64_t keys) { return (keys + kKeysOfWord - 1) / kKeysOfWord; }
-
-// The keys with the best scores.
+// Of the keys of its segment up to its own, a query sees those with the best scores.
 struct ChooseKeysOf {
-  std::int64_t keys = 1;  // of each query; all if it sees no more
+  std::int64_t keys = 1;
   bool breaks_ties = true;  // of keys with the last of these scores, takes the first ones in the order of the row; otherwise all
 };
 struct CrossEntropyOf {
@@ -441,9 +432,9 @@ struct ClipOf {
 
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, ChainOf, BroadcastOf, ReduceOf, TransposeOf, SliceOf,
-                 ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf, ChooseKeysOf,
-                 CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, CacheWriteOf, ConstraintOf, StageStateOf, RepeatOf,
-                 RegionOf, GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
+                 ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
+                 ChooseKeysOf, CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, CacheWriteOf, ConstraintOf,
+                 StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
 
 // What a node is for. A forward node that is recomputed for the backward pass stays a node of the forward pass.
 enum class Phase : std::uint8_t { forward, backward, update };

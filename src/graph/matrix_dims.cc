@@ -18,6 +18,7 @@ MatrixDims matrix_dims(sharding::Role role, const Shape& shape) {
     case Role::attention_norm_scale:
     case Role::attention_bias:
     case Role::attention_sinks:
+    case Role::index_norm:
     case Role::router_bias: return {};
     case Role::attention_kernel:
     case Role::index_kernel: return {true, {0}, {last - 1, last}};

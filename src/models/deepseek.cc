@@ -1,5 +1,5 @@
-// DeepSeek 2, 3 and 3.2 and Kimi K2, with latent attention, and GLM 4.5, with multi-head attention: the first layers are dense, the others have
-// routed experts beside shared ones.
+// DeepSeek 2, 3 and 3.2 and Kimi K2, with latent attention, and GLM 4.5, with multi-head attention: the first layers are dense, the
+// others have routed experts beside shared ones.
 #include "models/family.h"
 #include "nn/latent_attention.h"
 #include "nn/mlp.h"

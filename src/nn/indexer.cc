@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "graph/chosen_keys.h"
 #include "nn/cache.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
@@ -17,10 +18,10 @@ constexpr double kNormEpsilon = 1e-6;
 // device.
 Tensor norm_keys(Builder& builder, Tensor x) {
   const graph::Scope scope(builder, "k_norm");
-  const auto of_width = [&](const char* name, graph::Initializer starts, Role role) {
-    return builder.parameter(name, {x.shape().back()}, DType::float32, {{labels::none}, starts, role});
+  const auto of_width = [&](const char* name, graph::Initializer starts) {
+    return builder.parameter(name, {x.shape().back()}, DType::float32, {{labels::none}, starts, Role::index_norm});
   };
-  const Tensor scale = of_width("scale", ones(), Role::attention_norm_scale), bias = of_width("bias", zeros(), Role::attention_bias);
+  const Tensor scale = of_width("scale", ones()), bias = of_width("bias", zeros());
   return cast(layer_norm_with(builder, cast(x, DType::float32), scale, bias, kNormEpsilon), x.dtype());
 }
 

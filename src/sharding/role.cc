@@ -26,6 +26,7 @@ std::string_view component_of(Role role) {
     case Role::attention_bias:
     case Role::index_kernel:
     case Role::index_down_kernel:
+    case Role::index_norm:
     case Role::attention_sinks: return "attention";
     case Role::mlp_bias:
     case Role::mlp_kernel: return "dense MLP";

@@ -23,6 +23,7 @@ enum class Role : std::uint8_t {
   attention_sinks,
   index_kernel,       // of an indexer: from the queries' latent to heads
   index_down_kernel,  // from the embedding to keys and to the heads' weights
+  index_norm,         // scale and bias of the norm of keys
   mlp_kernel,
   mlp_bias,
   shared_expert_kernel,

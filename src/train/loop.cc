@@ -407,8 +407,9 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
     size.active += active;
     const bool is_looked_up = role == graph::Role::position_embedding || (role == graph::Role::embedding && !shape.tied_embedding);
     // MaxText counts nothing but the layers of prediction modules, and no indexers.
-    const bool is_uncounted = role == graph::Role::prediction_kernel || role == graph::Role::index_kernel || role == graph::Role::index_down_kernel;
-    if (!is_looked_up && !is_uncounted) multiplied += active;
+    using graph::Role;
+    const bool is_of_indexer = role == Role::index_kernel || role == Role::index_down_kernel;
+    if (!is_looked_up && !is_of_indexer && role != Role::prediction_kernel) multiplied += active;
   }
   // MaxText's convention: half of a query's own key counts, so that a causal row of n tokens has n^2 / 2 pairs.
   constexpr double kOwnKey = 0.5;

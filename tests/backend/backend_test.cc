@@ -15,7 +15,7 @@ using graph::Op;
 
 // Ops without kernels: they are placed, laid out or rewritten as other ops, moved by the transport as whole shards, or executed by the
 // program itself.
-const std::set<Op> kNoKernels{Op::input,       Op::parameter, Op::constraint, Op::reshape, Op::slot_mask,
+const std::set<Op> kNoKernels{Op::input,       Op::parameter, Op::constraint, Op::detach, Op::reshape, Op::slot_mask,
                               Op::stage_state, Op::repeat,    Op::reshard,    Op::all_sum, Op::region};
 
 TEST(Backends, HaveAKernelOfTheirOwnForEveryOp) {

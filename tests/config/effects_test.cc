@@ -21,6 +21,7 @@ using test::kDense;
 using test::kGemma3;
 using test::kGemma4;
 using test::kGptOss;
+using test::kIndexed;
 using test::kLlama;
 using test::kLlama4;
 using test::kQwen;
@@ -29,6 +30,8 @@ using test::kSparse;
 using test::kYarn;
 
 const std::string kGroups = kDeepseek + "n_routing_groups=2 topk_routing_group=1 num_experts_per_tok=1 ";
+// Scores are 0 where both heads' products are negative, so the scores of some keys are equal.
+const std::string kTiedIndex = kIndexed + "indexer_topk=2 ";
 const std::string kQwenExperts = kSparse + "decoder_block=qwen3_moe ";
 const std::string kStretched = kLlama + "rope_type=llama3.1 max_target_length=64 rope_max_timescale=1000000000 llama3_original_positions=32 ";
 const std::string kCustom = kLlama + "remat_policy=custom ";
@@ -105,6 +108,13 @@ const std::vector<Effect> kEffects{
     {"context_parallel_load_balance=false", kContextAxis + "ici_context_parallelism=2 "},
     {"q_lora_rank=0", kDeepseek},
     {"use_qk_clip=true", kDeepseek + "qk_clip_threshold=0.0001 "},
+    {"use_indexer=false", kIndexed},
+    {"indexer_n_heads=3", kIndexed},
+    {"indexer_head_dim=16", kIndexed},
+    {"indexer_topk=2", kIndexed},
+    {"indexer_mask_exact_topk=false", kTiedIndex},
+    {"indexer_loss_scaling_factor=0.2", kIndexed},
+    {"indexer_sparse_training=false", kIndexed},
     {"qk_clip_threshold=0.0001", kDeepseek + "use_qk_clip=true "},
     {"kv_lora_rank=16", kDeepseek},
     {"qk_nope_head_dim=16", kDeepseek},
@@ -181,6 +191,7 @@ const std::vector<Effect> kEffects{
     {"value_proj=device", kCustom},
     {"out_proj=device", kCustom},
     {"query_wa_proj=device", kCustomLatent},
+    {"indexer_cutoff_threshold=device", kIndexed + "remat_policy=custom "},
     {"kv_wa_proj=device", kCustomLatent},
     {"mla_q=device", kCustomLatent},
     {"mla_kv=device", kCustomLatent},

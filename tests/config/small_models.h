@@ -40,6 +40,9 @@ inline const std::string kDeepseek =
     "kv_lora_rank=8 "
     "qk_nope_head_dim=8 qk_rope_head_dim=8 v_head_dim=8 first_num_dense_layers=1 num_experts=4 num_experts_per_tok=2 "
     "base_moe_mlp_dim=24 rope_type=default ";
+inline const std::string kIndexed =
+    kDeepseek + "use_indexer=true indexer_n_heads=2 indexer_head_dim=12 indexer_topk=3 indexer_loss_scaling_factor=0.1 "
+    "indexer_sparse_training=true ";
 // Wide enough for the rotary embedding to have fast, slow and in-between pairs.
 inline const std::string kYarn =
     kDeepseek + "rope_type=yarn qk_rope_head_dim=32 original_max_position_embeddings=1024 rope_factor=4 beta_fast=8 ";

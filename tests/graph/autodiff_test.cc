@@ -114,6 +114,7 @@ const std::set<Op>& without_gradient() {
       Op::embed_grad, Op::embed_add,      Op::attention_grad,     Op::rms_norm_grad, Op::top_k_grad,    Op::cross_entropy_grad, Op::spread_grad,
       Op::grouped_sum, Op::slots, Op::slot_products, Op::grouped_outer, Op::cache_write, Op::weighted_rows_grad, Op::sum_squares,
       Op::adam_update, Op::sgd_update, Op::momentum_update, Op::balance_update, Op::clip_update, Op::highest, Op::chain,
+      Op::detach, Op::choose_keys, Op::chosen_rows, Op::attention_shares, Op::index_scores_grad, Op::index_loss_grad,
       // Rewritten as other ops before the backward pass is built.
       Op::slot_mask,
       // Created after the backward pass has been built.
@@ -169,9 +170,17 @@ Tensor scalar_of(Tensor x) { return reduce(Reduction::sum, x, {0}); }
 
 TEST(Gradients, HaveARuleOnlyWhereTheyAreTested) {
   for (const Op op : without_gradient()) {
-    if (op == Op::expert_load || op == Op::slots) continue;  // nothing flows back through counts
+    if (op == Op::expert_load || op == Op::slots || op == Op::detach) continue;  // nothing flows back through these
     EXPECT_EQ(facts_of(op).gradient, nullptr) << name_of(op);
   }
+}
+
+TEST(Gradients, DoNotFlowThroughWhatIsDetached) {
+  Builder builder;
+  const Tensor x = builder.input("x", {3}, DType::float64, {""});
+  const std::vector<Tensor> made = gradients(scalar_of(multiply(detach(x), x)), {x});
+  builder.mark_result(made[0]);
+  EXPECT_EQ(backend::test::distance(run_graph(builder.take(), {noise(DType::float64, {3}, 1)})[0], noise(DType::float64, {3}, 1)), 0);
 }
 
 TEST(Gradients, AreZerosForWhatTheScalarDoesNotDependOn) {

@@ -77,6 +77,42 @@ GradientCase packed(GradientCase of) {
   return of;
 }
 
+// Keys that are chosen for each query: all up to its own but one.
+Numbers chosen_keys(std::int64_t rows, std::int64_t length) {
+  Numbers made(DType::int32, {rows, length, 1});
+  for (std::int64_t i = 0; i < made.count(); ++i) {
+    const std::int64_t s = i % length, all = (std::int64_t{2} << s) - 1;
+    made.set(i, static_cast<double>(s == 0 ? all : all & ~(std::int64_t{1} << (i % s))));
+  }
+  return made;
+}
+
+GradientCases indexing_cases() {
+  constexpr std::int64_t kRows = 2, kLength = 6, kHeads = 3, kDim = 4;
+  const Shape scores{kRows, kLength, kLength};
+  return {{Op::index_scores,
+           "",
+           {random_numbers({kRows, kLength, kHeads, kDim}, 1), random_numbers({kRows, kLength, kDim}, 2), random_numbers({kRows, kLength, kHeads}, 3)},
+           [=](Builder& b, const Tensors& in) {
+             return Tensors{b.add_one(Op::index_scores, "scores", in, {}, scores, DType::float64)};
+           }},
+          {Op::index_loss,
+           "",
+           {random_numbers(scores, 1, -2, 2), chosen_keys(kRows, kLength)},
+           [=](Builder& b, const Tensors& in) {
+             const Tensor shares = fill(b, 0.7, scores, DType::float64);
+             return Tensors{b.add_one(Op::index_loss, "loss", {in[0], shares, in[1]}, {}, {kRows, kLength}, DType::float64)};
+           }}};
+}
+
+// The last operand says which keys a query sees.
+GradientCase sparse_attention_case() {
+  const AttentionSizes s{.length = 6};
+  GradientCase made = attention_case("of_chosen_keys", {.is_sparse = true}, s);
+  made.operands.push_back(chosen_keys(s.rows, s.length));
+  return made;
+}
+
 GradientCases attention_cases() {
   const AttentionSizes grouped{2, 7, 6, 2, 3, 3};
   return {
@@ -92,6 +128,7 @@ GradientCases attention_cases() {
       attention_case("window_of_one", {.window = 1}, {1, 3, 1, 1, 3, 3}),
       attention_case("soft_cap", {.soft_cap = 2}, {}),
       attention_case("sinks", {}, {}, true),
+      sparse_attention_case(),
       packed(attention_case("packed", {}, {2, 7, 1, 1, 3, 3})),
       packed(attention_case("everything", {.window = 2, .score_scale = 0.7, .soft_cap = 3}, grouped, true)),
       // Longer than a panel of queries in the kernels.
@@ -148,7 +185,7 @@ GradientCases layer_cases() {
       cross_entropy_case("mean", 0, true),
       cross_entropy_case("z_loss", 0.1, true),
   };
-  for (const GradientCases& more : {rope_cases(), attention_cases()}) all.insert(all.end(), more.begin(), more.end());
+  for (const GradientCases& more : {rope_cases(), attention_cases(), indexing_cases()}) all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

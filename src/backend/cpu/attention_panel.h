@@ -36,8 +36,8 @@ struct AttentionShape {
 // Fails if the query heads do not divide evenly among the key heads.
 AttentionShape attention_shape(const Shape& query, const Shape& key, const Shape& value);
 
-// The operands are query, key, value, order, segments [, chosen keys] [, sinks] if queries and keys are of the same tokens; otherwise query,
-// key, value, query order, query segments, key order, key segments [, chosen keys] [, sinks].
+// The operands are query, key, value, order, segments [, chosen keys] [, sinks] if queries and keys are of the same tokens; otherwise
+// query, key, value, query order, query segments, key order, key segments [, chosen keys] [, sinks].
 template <typename T>
 struct AttentionInputs {
   AttentionInputs(const graph::AttentionOf& of, std::span<const View> operands);  // operands of the forward op

@@ -292,7 +292,8 @@ struct Compared {
 
   Compared(const KernelCall& call, Isa isa, std::int64_t query)
       : shares(static_cast<std::size_t>(call.operands[0].size(2))), softmax(shares.size()) {
-    const W *scores = call.operands[0].as<W>() + query * call.operands[0].size(2), *of = call.operands[1].as<W>() + (scores - call.operands[0].as<W>());
+    const std::int64_t first = query * call.operands[0].size(2);
+    const W *scores = call.operands[0].as<W>() + first, *of = call.operands[1].as<W>() + first;
     ChosenKeys(call.operands[2]).each(query, [&](std::int64_t t) {
       shares[static_cast<std::size_t>(count)] = of[t];
       softmax[static_cast<std::size_t>(count++)] = scores[t];

@@ -58,7 +58,8 @@ std::vector<Tensor> index_scores_gradient(const Vjp& v) {
 std::string choose_keys_shapes(const NodeView& v) {
   const Shape& scores = v.operand(0).shape;
   const DType dtype = v.operand(0).dtype;
-  bool fits = scores.size() == 3 && is_floating(dtype) && dtype == wide_of(dtype) && v.of<ChooseKeysOf>().keys > 0 && are_chosen_keys(v.result(0), scores);
+  const bool is_wide = is_floating(dtype) && dtype == wide_of(dtype);
+  bool fits = scores.size() == 3 && is_wide && v.of<ChooseKeysOf>().keys > 0 && are_chosen_keys(v.result(0), scores);
   for (std::size_t i = 1; fits && i < 5; ++i) {
     fits = v.operand(i).shape == Shape{scores[0], scores[i < 3 ? 1 : 2]} && v.operand(i).dtype == DType::int32;
   }
@@ -182,7 +183,7 @@ const OpFacts kChooseKeys{.name = "choose_keys",
                           .gives = {1},
                           .shapes = choose_keys_shapes,
                           .factors = choose_keys_factors,
-                          .gradient = nothing_flows_back,
+                          .gradient = kNoGradient,
                           .kernel = KernelKind::norm};
 const OpFacts kChosenRows{.name = "chosen_rows",
                           .attributes = blank<std::monostate>,
@@ -199,7 +200,7 @@ const OpFacts kAttentionShares{.name = "attention_shares",
                                .gives = {1},
                                .shapes = attention_shares_shapes,
                                .factors = attention_shares_factors,
-                               .gradient = nothing_flows_back,
+                               .gradient = kNoGradient,
                                .kernel = KernelKind::attention};
 const OpFacts kIndexLoss{.name = "index_loss",
                          .attributes = blank<std::monostate>,

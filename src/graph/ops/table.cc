@@ -1,5 +1,7 @@
 #include "graph/ops/table.h"
 
+#include "graph/chosen_keys.h"
+
 #include <algorithm>
 
 namespace moesh::graph {

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "base/bfloat16.h"
+#include "graph/chosen_keys.h"
 #include "tests/backend/cpu/kernel_support.h"
 #include "tests/support.h"
 
@@ -37,9 +38,24 @@ Call call_of(DType dtype, const Sizes& s, const AttentionOf& of, bool sinks) {
   return call;
 }
 
+// The same call, of which each query sees some keys alone. Columns of a panel see different ones, and some queries see none.
+Call sparse(Call call) {
+  auto of = std::get<AttentionOf>(call.attributes);
+  of.is_sparse = true;
+  const bool has_key_tokens = call.operands.size() >= 7;
+  const Shape &q = call.operands[0].shape, &k = call.operands[1].shape;
+  Tensor chosen = draws({q[0], q[1], graph::words_of_keys(k[1])}, 5, 1u << 31);
+  for (std::int64_t i = 0; i < chosen.count(); i += 3) chosen.set(i, 0);
+  call.attributes = of;
+  call.operands.insert(call.operands.begin() + (has_key_tokens ? 7 : 5), chosen);
+  call.results.resize(1, Tensor(DType::float32, {}));  // the highest score of no key is that of none
+  return call;
+}
+
 Call gradient_of(const Call& call) {
   Call back{Op::attention_grad, call.attributes, call.operands, {call.operands[0], call.operands[1], call.operands[2]}};
-  if (call.operands.size() % 2 == 0) back.results.push_back(call.operands.back());
+  const bool is_sparse = std::get<AttentionOf>(call.attributes).is_sparse;
+  if ((call.operands.size() - (is_sparse ? 1 : 0)) % 2 == 0) back.results.push_back(call.operands.back());
   back.operands.push_back(noise(call.results[0].dtype, call.results[0].shape, 9));
   return back;
 }
@@ -69,6 +85,18 @@ TEST(Attention, GradientsAreThePlainOnes) {
       // Gradients of probabilities cancel, so rounding to bfloat16 weighs more and the tolerance is wider.
       for (const DType dtype : floating_types()) {
         hold_to_plain(gradient_of(call_of(dtype, {}, of, sinks)), dtype == DType::bfloat16 ? 0.02 : 0);
+      }
+    }
+  }
+}
+
+TEST(Attention, OfChosenKeysAndItsGradientsAreThePlainOnes) {
+  for (const AttentionOf& of : kinds()) {
+    for (const bool sinks : {false, true}) {
+      for (const DType dtype : floating_types()) {
+        const Call call = sparse(call_of(dtype, {.queries = 300}, of, sinks));
+        hold_to_plain(call);
+        hold_to_plain(gradient_of(call), dtype == DType::bfloat16 ? 0.02 : 0);
       }
     }
   }
@@ -268,7 +296,11 @@ Call call_on_cache(DType dtype, AttentionOf of, std::int64_t queries, bool sinks
 TEST(Attention, OfACacheIsThePlainOne) {
   for (const AttentionOf& of : kinds()) {
     for (const std::int64_t queries : {1, 12}) {
-      for (const DType dtype : floating_types()) hold_to_plain(call_on_cache(dtype, of, queries, queries == 1));
+      for (const DType dtype : floating_types()) {
+        const Call call = call_on_cache(dtype, of, queries, queries == 1);
+        hold_to_plain(call);
+        hold_to_plain(sparse(call));
+      }
     }
   }
 }
