@@ -33,6 +33,16 @@ class ChosenKeys {
     return (static_cast<std::uint32_t>(of_query(query)[key / graph::kKeysOfWord]) >> (key % graph::kKeysOfWord) & 1) != 0;
   }
 
+  // One more than the last key of some queries.
+  std::int64_t end(std::int64_t first_query, std::int64_t queries) const {
+    for (std::int64_t word = words_; word-- > 0;) {
+      std::uint32_t any = 0;
+      for (std::int64_t query = first_query; query < first_query + queries; ++query) any |= static_cast<std::uint32_t>(of_query(query)[word]);
+      if (any != 0) return word * graph::kKeysOfWord + graph::kKeysOfWord - std::countl_zero(any);
+    }
+    return 0;
+  }
+
   // Calls see(key) for each of a query's keys, in their order.
   template <typename See>
   void each(std::int64_t query, const See& see) const {

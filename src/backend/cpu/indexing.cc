@@ -83,26 +83,30 @@ class IndexScores {
       const std::int64_t heads = queries * n_.H, first = (row * n_.S + query) * n_.H;
       W* const dweights = call_.results[2].template as<W>() + first;
       std::fill_n(dweights, heads, W(0));
+      std::fill_n(room.sums, heads * n_.D, W(0));
       for (std::int64_t key = 0; key < n_.T; key += kKeysOfTile) {
         const Tile tile{row, query, queries, key, std::min(kKeysOfTile, n_.T - key)};
+        if (is_flat(tile)) continue;
         multiply_heads(tile, room.products);
         take_slopes(tile, room, dweights);
         multiply<T, T, W>(nullptr, isa_, {room.slopes, one(), steps(heads, kKeysOfTile), steps(tile.keys, 1)},
                           {key_at(tile), one(), steps(tile.keys, n_.D), steps(n_.D, 1)},
-                          {room.sums, one(), steps(heads, n_.D), steps(n_.D, 1)}, {.add = key > 0});
+                          {room.sums, one(), steps(heads, n_.D), steps(n_.D, 1)}, {.add = true});
       }
       write(room.sums, heads * n_.D, call_.results[0].template as<T>() + first * n_.D);
     });
     each_block(n_.T, kKeysOfTile, [&](std::int64_t row, std::int64_t key, std::int64_t keys) {
       Room room(*this);
+      std::fill_n(room.sums, keys * n_.D, W(0));
       for (std::int64_t query = 0; query < n_.S; query += n_.queries_of_tile()) {
         const Tile tile{row, query, std::min(n_.queries_of_tile(), n_.S - query), key, keys};
         const std::int64_t heads = tile.queries * n_.H;
+        if (is_flat(tile)) continue;
         multiply_heads(tile, room.products);
         take_slopes(tile, room, nullptr);
         multiply<T, T, W>(nullptr, isa_, {room.slopes, one(), steps(keys, 1), steps(heads, kKeysOfTile)},
                           {query_at(tile), one(), steps(heads, n_.D), steps(n_.D, 1)},
-                          {room.sums, one(), steps(keys, n_.D), steps(n_.D, 1)}, {.add = query > 0});
+                          {room.sums, one(), steps(keys, n_.D), steps(n_.D, 1)}, {.add = true});
       }
       write(room.sums, keys * n_.D, call_.results[1].template as<T>() + (row * n_.T + key) * n_.D);
     });
@@ -148,6 +152,15 @@ class IndexScores {
     multiply<T, T, W>(nullptr, isa_, {query_at(tile), one(), steps(tile.queries * n_.H, n_.D), steps(n_.D, 1)},
                       {key_at(tile), one(), steps(n_.D, 1), steps(tile.keys, n_.D)},
                       {products, one(), steps(tile.queries * n_.H, kKeysOfTile), steps(tile.keys, 1)});
+  }
+
+  // Whether no score has a gradient, as behind the queries and where no keys are chosen.
+  bool is_flat(const Tile& tile) const {
+    for (std::int64_t s = 0; s < tile.queries; ++s) {
+      const W* const d = call_.operands[3].template as<W>() + (tile.row * n_.S + tile.query + s) * n_.T + tile.key;
+      if (std::any_of(d, d + tile.keys, [](W x) { return x != 0; })) return false;
+    }
+    return true;
   }
 
   // The gradients of the products; adds to those of the weights unless `dweights` is null.
@@ -260,14 +273,15 @@ void shares_of(const KernelCall& call) {
       const std::int64_t row = task / blocks, first = row * S + task % blocks * size, count = std::min(size, (row + 1) * S - first);
       W* const shares = call.results[0].as<W>() + first * keys;
       std::fill_n(shares, count * keys, W(0));
-      W* const scores = memory<W>(size * keys);
+      const std::int64_t seen = chosen.end(first, count);  // with a causal mask half of all keys, on average
+      W* const scores = memory<W>(size * seen);
       for (std::int64_t h = 0; h < H; ++h) {
         multiply<T, T, W>(nullptr, isa, {query.as<T>() + (first * H + h) * D, steps(1, 0), steps(count, H * D), steps(D, 1)},
-                          {key.as<T>() + (row * keys * H + h) * D, steps(1, 0), steps(D, 1), steps(keys, H * D)},
-                          {scores, steps(1, 0), steps(count, keys), steps(keys, 1)});
+                          {key.as<T>() + (row * keys * H + h) * D, steps(1, 0), steps(D, 1), steps(seen, H * D)},
+                          {scores, steps(1, 0), steps(count, seen), steps(seen, 1)});
         for (std::int64_t s = 0; s < count; ++s) {
           // The scores of the chosen keys move together, so that what follows is vectorised.
-          W* const line = scores + s * keys;
+          W* const line = scores + s * seen;
           std::int64_t n = 0;
           chosen.each(first + s, [&](std::int64_t t) { line[n++] = line[t]; });
           vectorised(isa, [&]() MOESH_LOOP {
