@@ -111,8 +111,11 @@ constexpr auto fields_of(const AttentionOf*) {
                     Field{"keys_by_place", &AttentionOf::keys_by_place},
                     Field{"sparse", &AttentionOf::is_sparse}};
 }
+constexpr auto fields_of(const IndexScoresOf*) { return std::tuple{Field{"keys_by_place", &IndexScoresOf::keys_by_place}}; }
 constexpr auto fields_of(const ChooseKeysOf*) {
-  return std::tuple{Field{"keys", &ChooseKeysOf::keys}, Field{"breaks_ties", &ChooseKeysOf::breaks_ties}};
+  return std::tuple{Field{"keys", &ChooseKeysOf::keys},
+                    Field{"breaks_ties", &ChooseKeysOf::breaks_ties},
+                    Field{"keys_by_place", &ChooseKeysOf::keys_by_place}};
 }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
 constexpr auto fields_of(const VocabLossOf*) {

@@ -43,7 +43,7 @@ enum class Op : std::uint8_t {
                    // gives] [, sinks]: the values read [, the highest score of each query and head [B, S, H], float32]
   highest,         // x[A, B, C] in pieces of A and B: the highest number of each piece for each C, [pieces of A, pieces of B, C]
   detach,          // the operand; no gradient flows back through it
-  index_scores,    // query[B, S, H, D], key[B, T, D], weights[B, S, H]: the weighted sum of relu(query key), [B, S, T] in the wide type
+  index_scores,    // query[B, S, H, D], key[B, T, D], weights[B, S, H], order[B, S]: weighted sums of relu(query key), [B, S, T], wide
   choose_keys,     // scores[B, S, T], order, segments, those of the keys: which keys a query is to see; see ChooseKeysOf, chosen_keys.h
   chosen_rows,     // keys chosen for one query, rows[B, T, ...], ...: those of these keys, [B, K, ...], ..., and then 0, or -1 for int32
   attention_shares,  // query, key[B, T, H, D], chosen keys: each head's softmax over these, summed over heads, [B, S, T] in the wide type
@@ -101,7 +101,7 @@ enum class Op : std::uint8_t {
   rms_norm_grad,       // x, scale, dy [, addend to dx]: dx, dscale
   rms_norm_grad_of_dots,  // x, scale, dy, row_dot(x, x), row_dot(x, dy, scale) [, addend to dx]: as rms_norm_grad
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
-  index_scores_grad,   // query, key, weights, dscores: dquery, dkey, dweights
+  index_scores_grad,   // query, key, weights, order, dscores: dquery, dkey, dweights
   index_loss_grad,     // scores, attention_shares, chosen keys, dy: dscores
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable
@@ -278,10 +278,14 @@ struct AttentionOf {
   bool keys_by_place = false;  // a key that some query sees has its index as its place, as in a KV cache
   bool is_sparse = false;      // an operand says which keys a query sees
 };
+struct IndexScoresOf {
+  bool keys_by_place = false;  // the key at a place has it as its index, and those behind a query's own place have the score 0
+};
 // Of the keys of its segment up to its own, a query sees those with the best scores.
 struct ChooseKeysOf {
   std::int64_t keys = 1;
   bool breaks_ties = true;  // of keys with the last of these scores, takes the first ones in the order of the row; otherwise all
+  bool keys_by_place = false;
 };
 struct CrossEntropyOf {
   double z_loss = 0;
@@ -433,7 +437,7 @@ struct ClipOf {
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, ChainOf, BroadcastOf, ReduceOf, TransposeOf, SliceOf,
                  ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
-                 ChooseKeysOf, CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, CacheWriteOf, ConstraintOf,
+                 IndexScoresOf, ChooseKeysOf, CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, CacheWriteOf, ConstraintOf,
                  StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
 
 // What a node is for. A forward node that is recomputed for the backward pass stays a node of the forward pass.

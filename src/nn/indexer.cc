@@ -64,8 +64,12 @@ Tensor build_weights(Builder& builder, const Context& context, Tensor x_BSM) {
   return graph::scale(einsum("", "bsm,mh->bsh", cast(x_BSM, DType::float32), weight_MH), 1 / std::sqrt(numbers));
 }
 
+// Whether the key at a place has it as its index: in caches, and in rows whose tokens are stored in order.
+bool lie_by_place(const Context& context) { return !context.trains() || context.balanced_over == 1; }
+
 Tensor choose(Builder& builder, const Context& context, const std::string& name, Tensor scores_BST, const Tokens& tokens,
               graph::ChooseKeysOf of) {
+  of.keys_by_place = lie_by_place(context);
   const Tensor order = context.trains() ? tokens.order : tokens.key_order;
   const Tensor segments = context.trains() ? tokens.segments : tokens.key_segments;
   return builder.add_one(graph::Op::choose_keys, name, {scores_BST, tokens.order, tokens.segments, order, segments}, of,
@@ -87,8 +91,8 @@ std::optional<Index> build_index(Builder& builder, const Context& context, Tenso
     key_BTD = update_cache(builder, context, "index_key", key_BTD, tokens.positions, context.cache_slots,
                            {labels::cache_batch, labels::cache_sequence, labels::cache_kv});
   }
-  const Tensor scores_BST = builder.add_one(graph::Op::index_scores, "scores", {query_BSHD, key_BTD, weights_BSH}, {},
-                                            {context.rows, context.length, keys}, DType::float32);
+  const Tensor scores_BST = builder.add_one(graph::Op::index_scores, "scores", {query_BSHD, key_BTD, weights_BSH, tokens.order},
+                                            graph::IndexScoresOf{lie_by_place(context)}, {context.rows, context.length, keys}, DType::float32);
   const graph::ChooseKeysOf best{context.model.attention.index_keys, context.settings.boolean("indexer_mask_exact_topk")};
   return Index{scores_BST, tag(choose(builder, context, "keys", scores_BST, tokens, best), "indexer_cutoff_threshold")};
 }

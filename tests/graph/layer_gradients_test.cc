@@ -92,9 +92,17 @@ GradientCases indexing_cases() {
   const Shape scores{kRows, kLength, kLength};
   return {{Op::index_scores,
            "",
-           {random_numbers({kRows, kLength, kHeads, kDim}, 1), random_numbers({kRows, kLength, kDim}, 2), random_numbers({kRows, kLength, kHeads}, 3)},
+           {random_numbers({kRows, kLength, kHeads, kDim}, 1), random_numbers({kRows, kLength, kDim}, 2), random_numbers({kRows, kLength, kHeads}, 3),
+            positions(kRows, kLength)},
            [=](Builder& b, const Tensors& in) {
-             return Tensors{b.add_one(Op::index_scores, "scores", in, {}, scores, DType::float64)};
+             return Tensors{b.add_one(Op::index_scores, "scores", in, IndexScoresOf{}, scores, DType::float64)};
+           }},
+          {Op::index_scores,
+           "by_place",
+           {random_numbers({kRows, kLength, kHeads, kDim}, 1), random_numbers({kRows, kLength, kDim}, 2), random_numbers({kRows, kLength, kHeads}, 3),
+            positions(kRows, kLength)},
+           [=](Builder& b, const Tensors& in) {
+             return Tensors{b.add_one(Op::index_scores, "scores", in, IndexScoresOf{true}, scores, DType::float64)};
            }},
           {Op::index_loss,
            "",

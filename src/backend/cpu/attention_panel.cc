@@ -171,6 +171,12 @@ void AttentionPanel<T>::hide_unchosen(Isa isa, Range keys, W* scores) const {
 
 #if defined(__x86_64__)
 template <typename T>
+void AttentionPanel<T>::take_words(int first, std::int64_t word, std::int32_t* to) const {
+  for (int j = 0; j < 16; ++j) to[j] = of_.chosen->of_query(heads_[first + j] / of_.shape.heads)[word];
+}
+
+template <typename T>
+template <bool kIsSparse>
 [[gnu::target("avx512f")]] void AttentionPanel<T>::scale_and_hide_32(Range keys, float scale, float* scores, float* largest) const {
   const std::int32_t* const places = of_.key_order + row_ * of_.shape.keys;
   const std::int32_t* const segments = of_.key_segments + row_ * of_.shape.keys;
@@ -179,12 +185,18 @@ template <typename T>
     const __m512i their_segments = _mm512_loadu_si512(segments_ + half), their_places = _mm512_loadu_si512(places_ + half);
     const __m512i their_farthest = _mm512_loadu_si512(farthest_ + half);
     __m512 most = _mm512_loadu_ps(largest + half);
+    std::int32_t chosen[16];  // each column's word that the key is in
     float* x = scores + half;
     for (std::int64_t t = keys.begin; t < keys.end; ++t, x += 32) {
       __mmask16 sees = 0xFFFF;
+      if constexpr (kIsSparse) {
+        if (t == keys.begin || t % graph::kKeysOfWord == 0) take_words(half, t / graph::kKeysOfWord, chosen);
+        const __m512i bit = _mm512_set1_epi32(static_cast<std::int32_t>(1u << (t % graph::kKeysOfWord)));
+        sees = _mm512_test_epi32_mask(_mm512_loadu_si512(chosen), bit);
+      }
       if (!is_seen_by_all(segments[t], places[t])) {
         const __m512i place = _mm512_set1_epi32(places[t]);
-        sees = _mm512_cmpeq_epi32_mask(_mm512_set1_epi32(segments[t]), their_segments);
+        sees = _mm512_mask_cmpeq_epi32_mask(sees, _mm512_set1_epi32(segments[t]), their_segments);
         sees = _mm512_mask_cmple_epi32_mask(sees, place, their_places);
         sees = _mm512_mask_cmpgt_epi32_mask(sees, place, their_farthest);
       }
@@ -202,13 +214,16 @@ template <int kColumns>
 void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const {
   const bool has_soft_cap = of_.of.soft_cap > 0;
   if (has_soft_cap) apply_soft_cap(scores, slopes, keys.size() * kColumns);
-  if (of_.chosen) hide_unchosen<kColumns>(isa, keys, scores);
   const W scale = has_soft_cap ? W(1) : static_cast<W>(of_.of.score_scale);
 #if defined(__x86_64__)
   if constexpr (kColumns == 32 && std::is_same_v<W, float>) {
-    if (isa >= Isa::avx512) return scale_and_hide_32(keys, scale, scores, largest);
+    if (isa >= Isa::avx512) {
+      if (of_.chosen) return scale_and_hide_32<true>(keys, scale, scores, largest);
+      return scale_and_hide_32<false>(keys, scale, scores, largest);
+    }
   }
 #endif
+  if (of_.chosen) hide_unchosen<kColumns>(isa, keys, scores);
   const std::int32_t* __restrict places = of_.key_order + row_ * of_.shape.keys;
   const std::int32_t* __restrict segments = of_.key_segments + row_ * of_.shape.keys;
   const W nothing = -std::numeric_limits<W>::infinity();

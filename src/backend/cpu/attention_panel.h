@@ -122,7 +122,9 @@ class AttentionPanel {
   bool is_seen_by_all(std::int32_t segment, std::int32_t place) const {
     return least_segment_ == most_segment_ && segment == least_segment_ && place <= least_place_ && place > most_farthest_;
   }
+  template <bool kIsSparse>
   void scale_and_hide_32(Range keys, float scale, float* scores, float* largest) const;  // with AVX-512
+  void take_words(int first, std::int64_t word, std::int32_t* to) const;  // of the keys chosen for sixteen columns
   void apply_soft_cap(W* scores, W* slopes, std::int64_t count) const;
   // Sets the scores of keys that are not chosen to -inf.
   template <int kColumns>

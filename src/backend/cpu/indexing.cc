@@ -31,11 +31,22 @@ W* memory(std::int64_t count) {
 
 struct IndexShape {
   std::int64_t B, S, T, H, D;
+  const std::int32_t* order;  // of the queries
+  bool by_place;
 
   explicit IndexShape(const KernelCall& call)
       : B(call.operands[0].size(0)), S(call.operands[0].size(1)), T(call.operands[1].size(1)), H(call.operands[0].size(2)),
-        D(call.operands[0].size(3)) {}
+        D(call.operands[0].size(3)), order(call.operands[3].as<std::int32_t>()),
+        by_place(std::get<graph::IndexScoresOf>(call.attributes).keys_by_place) {}
 
+  // How many keys a query, counted over all rows, scores.
+  std::int64_t keys_of(std::int64_t query) const { return by_place ? std::clamp<std::int64_t>(order[query] + std::int64_t{1}, 0, T) : T; }
+  // The most that one of some queries scores.
+  std::int64_t most_keys_of(std::int64_t query, std::int64_t queries) const {
+    std::int64_t most = 0;
+    for (std::int64_t i = 0; i < queries; ++i) most = std::max(most, keys_of(query + i));
+    return most;
+  }
   std::int64_t queries_of_tile() const { return std::max<std::int64_t>(1, kHeadsOfTile / std::max<std::int64_t>(1, H)); }
 };
 
@@ -57,17 +68,19 @@ class IndexScores {
     W* const scores = call_.results[0].template as<W>();
     each_block(n_.S, n_.queries_of_tile(), [&](std::int64_t row, std::int64_t query, std::int64_t queries) {
       W* const products = memory<W>(std::max(kHeadsOfTile, n_.H) * kKeysOfTile);
-      for (std::int64_t key = 0; key < n_.T; key += kKeysOfTile) {
-        const Tile tile{row, query, queries, key, std::min(kKeysOfTile, n_.T - key)};
+      const std::int64_t first = row * n_.S + query, scored = n_.most_keys_of(first, queries);
+      std::fill_n(scores + first * n_.T, queries * n_.T, W(0));
+      for (std::int64_t key = 0; key < scored; key += kKeysOfTile) {
+        const Tile tile{row, query, queries, key, std::min(kKeysOfTile, scored - key)};
         multiply_heads(tile, products);
         vectorised(isa_, [&]() MOESH_LOOP {
           for (std::int64_t s = 0; s < queries; ++s) {
-            W* __restrict to = scores + (row * n_.S + query + s) * n_.T + key;
-            std::fill_n(to, tile.keys, W(0));
+            W* __restrict to = scores + (first + s) * n_.T + key;
+            const std::int64_t keys = keys_in(tile, s);
             for (std::int64_t h = 0; h < n_.H; ++h) {
-              const W weight = weights_[(row * n_.S + query + s) * n_.H + h];
+              const W weight = weights_[(first + s) * n_.H + h];
               const W* __restrict from = products + (s * n_.H + h) * kKeysOfTile;
-              for (std::int64_t t = 0; t < tile.keys; ++t) to[t] += weight * (from[t] > 0 ? from[t] : W(0));
+              for (std::int64_t t = 0; t < keys; ++t) to[t] += weight * (from[t] > 0 ? from[t] : W(0));
             }
           }
         });
@@ -154,18 +167,23 @@ class IndexScores {
                       {products, one(), steps(tile.queries * n_.H, kKeysOfTile), steps(tile.keys, 1)});
   }
 
+  // How many keys of a tile one of its queries scores.
+  std::int64_t keys_in(const Tile& tile, std::int64_t s) const {
+    return std::clamp<std::int64_t>(n_.keys_of(tile.row * n_.S + tile.query + s) - tile.key, 0, tile.keys);
+  }
+
   // Whether no score has a gradient, as behind the queries and where no keys are chosen.
   bool is_flat(const Tile& tile) const {
     for (std::int64_t s = 0; s < tile.queries; ++s) {
-      const W* const d = call_.operands[3].template as<W>() + (tile.row * n_.S + tile.query + s) * n_.T + tile.key;
-      if (std::any_of(d, d + tile.keys, [](W x) { return x != 0; })) return false;
+      const W* const d = call_.operands[4].template as<W>() + (tile.row * n_.S + tile.query + s) * n_.T + tile.key;
+      if (std::any_of(d, d + keys_in(tile, s), [](W x) { return x != 0; })) return false;
     }
     return true;
   }
 
   // The gradients of the products; adds to those of the weights unless `dweights` is null.
   void take_slopes(const Tile& tile, const Room& room, W* dweights) const {
-    const W* const dscores = call_.operands[3].template as<W>();
+    const W* const dscores = call_.operands[4].template as<W>();
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t head = 0; head < tile.queries * n_.H; ++head) {
         const std::int64_t query = tile.row * n_.S + tile.query + head / n_.H;
@@ -173,9 +191,11 @@ class IndexScores {
         const W* __restrict d = dscores + query * n_.T + tile.key;
         const W* __restrict product = room.products + head * kKeysOfTile;
         T* __restrict slope = room.slopes + head * kKeysOfTile;
-        for (std::int64_t t = 0; t < tile.keys; ++t) slope[t] = store<T>(product[t] > 0 ? d[t] * weight : W(0));
+        const std::int64_t keys = keys_in(tile, head / n_.H);
+        for (std::int64_t t = 0; t < keys; ++t) slope[t] = store<T>(product[t] > 0 ? d[t] * weight : W(0));
+        std::fill(slope + keys, slope + tile.keys, store<T>(W(0)));
         if (dweights == nullptr) continue;
-        dweights[head] += sum_of<W>(tile.keys, [&](std::int64_t t) MOESH_LOOP { return product[t] > 0 ? d[t] * product[t] : W(0); });
+        dweights[head] += sum_of<W>(keys, [&](std::int64_t t) MOESH_LOOP { return product[t] > 0 ? d[t] * product[t] : W(0); });
       }
     });
   }
@@ -205,7 +225,8 @@ class Choice {
     const std::int32_t place = *token(1, query), segment = *token(2, query);
     const std::int32_t* segments = token(4, row * T);
     places_ = token(3, row * T);
-    for (std::int64_t t = 0; t < T; ++t) {
+    const std::int64_t end = of_.keys_by_place ? std::clamp<std::int64_t>(place + std::int64_t{1}, 0, T) : T;
+    for (std::int64_t t = 0; t < end; ++t) {
       if (segments[t] == segment && places_[t] <= place) seen_.push_back(static_cast<std::int32_t>(t));
     }
   }

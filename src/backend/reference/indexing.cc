@@ -19,12 +19,19 @@ Wide<T> dot(const T* a, const T* b, std::int64_t count) {
   return sum;
 }
 
-// The sizes of query, key, weights.
+// The sizes of query, key, weights, and the order of the queries.
 struct Sizes {
   std::int64_t B, S, T, H, D;
+  bool by_place;
+  const std::int32_t* order;
+
+  // Whether a query, counted over all rows, scores a key.
+  bool scores(std::int64_t query, std::int64_t key) const { return !by_place || key <= order[query]; }
+
   explicit Sizes(const KernelCall& call)
       : B(call.operands[0].size(0)), S(call.operands[0].size(1)), T(call.operands[1].size(1)), H(call.operands[0].size(2)),
-        D(call.operands[0].size(3)) {}
+        D(call.operands[0].size(3)),
+        by_place(std::get<graph::IndexScoresOf>(call.attributes).keys_by_place), order(call.operands[3].as<std::int32_t>()) {}
 };
 
 void index_scores(const KernelCall& call) {
@@ -36,7 +43,7 @@ void index_scores(const KernelCall& call) {
     for (std::int64_t q = 0; q < n.B * n.S; ++q) {
       for (std::int64_t t = 0; t < n.T; ++t) {
         W sum = 0;
-        for (std::int64_t h = 0; h < n.H; ++h) {
+        for (std::int64_t h = 0; h < n.H && n.scores(q, t); ++h) {
           const W product = dot(query + (q * n.H + h) * n.D, key + (q / n.S * n.T + t) * n.D, n.D);
           sum += weights[q * n.H + h] * std::max(product, W(0));
         }
@@ -51,7 +58,7 @@ void index_scores_grad(const KernelCall& call) {
   for_floating(call.operands[0].dtype, [&]<typename T>() {
     using W = Wide<T>;
     const T *query = call.operands[0].as<T>(), *key = call.operands[1].as<T>();
-    const W *weights = call.operands[2].as<W>(), *dscores = call.operands[3].as<W>();
+    const W *weights = call.operands[2].as<W>(), *dscores = call.operands[4].as<W>();
     std::vector<W> dquery(static_cast<std::size_t>(n.B * n.S * n.H * n.D)), dkey(static_cast<std::size_t>(n.B * n.T * n.D));
     for (std::int64_t q = 0; q < n.B * n.S; ++q) {
       for (std::int64_t h = 0; h < n.H; ++h) {
@@ -59,7 +66,7 @@ void index_scores_grad(const KernelCall& call) {
         for (std::int64_t t = 0; t < n.T; ++t) {
           const std::int64_t of_query = (q * n.H + h) * n.D, of_key = (q / n.S * n.T + t) * n.D;
           const W product = dot(query + of_query, key + of_key, n.D), dscore = dscores[q * n.T + t];
-          if (!(product > 0)) continue;
+          if (!(product > 0) || !n.scores(q, t)) continue;
           dweight += dscore * product;
           const W slope = dscore * weights[q * n.H + h];
           for (std::int64_t i = 0; i < n.D; ++i) {
@@ -86,6 +93,7 @@ void choose_keys(const KernelCall& call) {
       std::vector<std::int64_t> seen;
       for (std::int64_t t = 0; t < T; ++t) {
         const std::int64_t key = q / S * T + t;
+        if (of.keys_by_place && t > number(1, q)) break;
         if (number(4, key) == number(2, q) && number(3, key) <= number(1, q)) seen.push_back(t);
       }
       const auto rank = [&](std::int64_t t) { return rank_of(load(scores.as<F>()[q * T + t])); };

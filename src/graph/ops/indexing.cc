@@ -14,25 +14,40 @@ void detach_factors(const NodeView& v, FactorTable& table) { table.alike(table.o
 
 bool are_scores(const Value& scores, const Shape& shape, DType dtype) { return scores.shape == shape && scores.dtype == wide_of(dtype); }
 
-// Whether the first operands are query [B, S, H, D], key [B, T, D] and weights [B, S, H].
+// Whether the first operands are query [B, S, H, D], key [B, T, D], weights [B, S, H] and order [B, S].
 bool are_indexed(const NodeView& v) {
   const Shape &q = v.operand(0).shape, &k = v.operand(1).shape;
   const DType dtype = v.operand(0).dtype;
   return q.size() == 4 && k.size() == 3 && k[0] == q[0] && k[2] == q[3] && v.operand(1).dtype == dtype && is_floating(dtype) &&
-         are_scores(v.operand(2), first_sizes(q, 3), dtype);
+         are_scores(v.operand(2), first_sizes(q, 3), dtype) && v.operand(3).shape == first_sizes(q, 2) &&
+         v.operand(3).dtype == DType::int32;
 }
 
 Shape scores_of(const NodeView& v) { return {v.operand(0).shape[0], v.operand(0).shape[1], v.operand(1).shape[1]}; }
 
 std::string index_scores_shapes(const NodeView& v) {
   const bool fits = are_indexed(v) && are_scores(v.result(0), scores_of(v), v.operand(0).dtype);
-  return fits ? "" : "queries [B, S, H, D], keys [B, T, D], and weights [B, S, H] in the wide type";
+  return fits ? "" : "queries [B, S, H, D], keys [B, T, D], weights [B, S, H] in the wide type, and order [B, S]";
 }
 
 std::string index_scores_grad_shapes(const NodeView& v) {
-  const bool fits = are_indexed(v) && are_scores(v.operand(3), scores_of(v), v.operand(0).dtype) && is_like(v.operand(0), v.result(0)) &&
+  const bool fits = are_indexed(v) && are_scores(v.operand(4), scores_of(v), v.operand(0).dtype) && is_like(v.operand(0), v.result(0)) &&
                     is_like(v.operand(1), v.result(1)) && is_like(v.operand(2), v.result(2));
   return fits ? "" : "what index_scores takes, and its cotangent";
+}
+
+// The share of keys that a query scores: all, or those up to its own, which a single new token is behind.
+double share_scored(const NodeView& v) {
+  const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
+  if (!v.of<IndexScoresOf>().keys_by_place || queries == 1) return 1;
+  return static_cast<double>(queries + 1) / 2 / static_cast<double>(keys);
+}
+
+// The share of keys that some query scores.
+double index_keys_read(const NodeView& v, std::size_t operand) {
+  const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
+  if (operand != 1 || !v.of<IndexScoresOf>().keys_by_place || queries == 1) return 1;
+  return std::min(1.0, static_cast<double>(queries) / static_cast<double>(keys));
 }
 
 // All dims but a head's width may be sharded: a key's score adds up over heads.
@@ -40,10 +55,10 @@ void spread_scores(const NodeView& v, bool backward, FactorTable& table) {
   const Shape& q = v.operand(0).shape;
   const int b = table.factor(q[0]), s = table.factor(q[1]), h = table.factor(q[2]), t = table.factor(v.operand(1).shape[1]);
   const std::vector<int> queries{b, s, h, kWhole}, keys{b, t, kWhole}, weights{b, s, h}, scores{b, s, t};
-  table.takes(queries).takes(keys).takes(weights);
-  if (backward) table.takes(scores).gives(queries).gives(keys).gives(weights).linear_in({3});
+  table.takes(queries).takes(keys).takes(weights).takes({b, s});
+  if (backward) table.takes(scores).gives(queries).gives(keys).gives(weights).linear_in({4});
   else table.gives(scores).linear_in({2});
-  table.flops((backward ? 6 : 2) * static_cast<double>(q[3]));
+  table.flops((backward ? 6 : 2) * static_cast<double>(q[3]) * share_scored(v));
 }
 
 void index_scores_factors(const NodeView& v, FactorTable& table) { spread_scores(v, false, table); }
@@ -52,7 +67,9 @@ void index_scores_grad_factors(const NodeView& v, FactorTable& table) { spread_s
 std::vector<Tensor> index_scores_gradient(const Vjp& v) {
   std::vector<Tensor> inputs = v.operands;
   inputs.push_back(v.dy());
-  return v.grad(Op::index_scores_grad, inputs, v.operands);
+  std::vector<Tensor> made = v.grad(Op::index_scores_grad, inputs, {v.operands[0], v.operands[1], v.operands[2]});
+  made.emplace_back();
+  return made;
 }
 
 std::string choose_keys_shapes(const NodeView& v) {
@@ -162,21 +179,23 @@ const OpFacts kDetach{.name = "detach",
                       .gradient = nothing_flows_back,
                       .keeps_dims = true};
 const OpFacts kIndexScores{.name = "index_scores",
-                           .attributes = blank<std::monostate>,
-                           .takes = {3},
+                           .attributes = blank<IndexScoresOf>,
+                           .takes = {4},
                            .gives = {1},
                            .shapes = index_scores_shapes,
                            .factors = index_scores_factors,
                            .gradient = index_scores_gradient,
-                           .kernel = KernelKind::attention};
+                           .kernel = KernelKind::attention,
+                           .part_read = index_keys_read};
 const OpFacts kIndexScoresGrad{.name = "index_scores_grad",
-                               .attributes = blank<std::monostate>,
-                               .takes = {4},
+                               .attributes = blank<IndexScoresOf>,
+                               .takes = {5},
                                .gives = {3},
                                .shapes = index_scores_grad_shapes,
                                .factors = index_scores_grad_factors,
                                .gradient = kNoGradient,
-                               .kernel = KernelKind::attention};
+                               .kernel = KernelKind::attention,
+                               .part_read = index_keys_read};
 const OpFacts kChooseKeys{.name = "choose_keys",
                           .attributes = blank<ChooseKeysOf>,
                           .takes = {5},

@@ -18,17 +18,19 @@ const std::vector<IndexSizes>& index_sizes() {
   return all;
 }
 
-Call scores_call(DType dtype, const IndexSizes& s) {
+Call scores_call(DType dtype, const IndexSizes& s, bool by_place = false) {
   const DType wide = wide_of(dtype);
+  Tensor order = draws({s.rows, s.queries}, 9, static_cast<std::uint32_t>(s.keys));
+  order.set(0, -1);
   return {Op::index_scores,
-          {},
+          graph::IndexScoresOf{by_place},
           {noise(dtype, {s.rows, s.queries, s.heads, s.dim}, 1), noise(dtype, {s.rows, s.keys, s.dim}, 2),
-           noise(wide, {s.rows, s.queries, s.heads}, 3)},
+           noise(wide, {s.rows, s.queries, s.heads}, 3), order},
           {Tensor(wide, {s.rows, s.queries, s.keys})}};
 }
 
 Call gradient_of_scores(const Call& call) {
-  Call back{Op::index_scores_grad, {}, call.operands, call.operands};
+  Call back{Op::index_scores_grad, call.attributes, call.operands, {call.operands[0], call.operands[1], call.operands[2]}};
   back.operands.push_back(noise(call.results[0].dtype, call.results[0].shape, 4));
   return back;
 }
@@ -36,16 +38,20 @@ Call gradient_of_scores(const Call& call) {
 TEST(IndexScores, AndTheirGradientsAreThePlainOnes) {
   for (const IndexSizes& s : index_sizes()) {
     for (const DType dtype : floating_types()) {
-      const Call call = scores_call(dtype, s);
-      hold_to_plain(call);
-      hold_to_plain(gradient_of_scores(call), dtype == DType::bfloat16 ? 0.02 : 0);
+      for (const bool by_place : {false, true}) {
+        const Call call = scores_call(dtype, s, by_place);
+        hold_to_plain(call);
+        hold_to_plain(gradient_of_scores(call), dtype == DType::bfloat16 ? 0.02 : 0);
+      }
     }
   }
 }
 
 TEST(IndexScores, HaveGradientsThatAreTheirSlopes) {
-  const Call call = scores_call(DType::float64, {2, 3, 5, 2, 4}), back = gradient_of_scores(call);
-  hold_to_differences(call, {back.operands.back()}, Op::index_scores_grad, back.operands, {0, 1, 2});
+  for (const bool by_place : {false, true}) {
+    const Call call = scores_call(DType::float64, {2, 3, 5, 2, 4}, by_place), back = gradient_of_scores(call);
+    hold_to_differences(call, {back.operands.back()}, Op::index_scores_grad, back.operands, {0, 1, 2});
+  }
 }
 
 TEST(IndexScores, DoNotSeeWhatMemoryHolds) {
@@ -59,11 +65,14 @@ TEST(IndexScores, DoNotSeeWhatMemoryHolds) {
 // One head, and a weight below 0: a product below 0 counts nothing, whatever its weight.
 TEST(IndexScores, CountWhatIsPositive) {
   const Call call{Op::index_scores,
-                  {},
+                  graph::IndexScoresOf{},
                   {values(DType::float32, {1, 1, 2, 1}, {2, -3}), values(DType::float32, {1, 3, 1}, {1, -1, 0}),
-                   values(DType::float32, {1, 1, 2}, {0.5, -4})},
+                   values(DType::float32, {1, 1, 2}, {0.5, -4}), values(DType::int32, {1, 1}, {0})},
                   {Tensor(DType::float32, {1, 1, 3})}};
   expect_near(run(call)[0], values(DType::float32, {1, 1, 3}, {1, -12, 0}), 1e-6);
+  Call by_place = call;
+  by_place.attributes = graph::IndexScoresOf{true};
+  expect_near(run(by_place)[0], values(DType::float32, {1, 1, 3}, {1, 0, 0}), 1e-6);
 }
 
 // Places and segments of packed rows; the last tokens of a row are padding.
@@ -139,6 +148,24 @@ TEST(ChooseKeys, BreaksTiesByTheOrderOfTheRow) {
   EXPECT_EQ(chosen(3, true), (KeyList{1, 2, 3}));
   EXPECT_EQ(chosen(2, false), (KeyList{0, 1, 2, 3}));
   EXPECT_EQ(chosen(1, false), KeyList{3});
+}
+
+// Slots of a cache behind the queries hold whatever was there before.
+TEST(IndexScores, AndChoicesDoNotLookBehindTheQueries) {
+  Call call = scores_call(DType::float32, {2, 3, 700, 4, 8}, true);
+  for (std::int64_t i = 0; i < 6; ++i) call.operands[3].set(i, static_cast<double>(100 + i));
+  const Tensors before = run(call);
+  for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
+    if (i / 8 % 700 > 105) call.operands[1].set(i, std::numeric_limits<double>::quiet_NaN());
+  }
+  EXPECT_EQ(run(call)[0].bytes, before[0].bytes);
+  const Tensors of_query{call.operands[3], filled(DType::int32, {2, 3}, 1)};
+  Tensors of_keys{Tensor(DType::int32, {2, 700}), filled(DType::int32, {2, 700}, 1)};
+  for (std::int64_t i = 0; i < 1400; ++i) of_keys[0].set(i, static_cast<double>(i % 700 <= 105 ? i % 700 : 0));
+  const Tensor chosen = run(choice_call(before[0], {.keys = 50, .keys_by_place = true}, of_query, of_keys))[0];
+  for (std::int64_t query = 0; query < 6; ++query) {
+    ChosenKeys(chosen.view()).each(query, [&](std::int64_t key) { EXPECT_LE(key, 100 + query); });
+  }
 }
 
 // Random keys up to a query's own, the own one among them.
