@@ -157,10 +157,33 @@ class Model {
     if (ties) give("normalize_embedding_logits", false);
   }
 
+  // DeepSeek's sparse attention. With a loss over all keys Megatron-LM trains the rest too, which is planned as one over the chosen keys.
+  void give_indexer() {
+    const std::optional<std::string> variant = flags_.text("experimental-attention-variant");
+    if (!variant) return;
+    if (*variant != "dsa" || !is_latent_ || !flags_.has("q-lora-rank")) {
+      translation_.differ(fmt::format("--experimental-attention-variant {}: full attention is planned", *variant));
+      return;
+    }
+    give("use_indexer", true);
+    give("indexer_n_heads", flags_.integer("dsa-indexer-n-heads", 1).value_or(64));
+    give("indexer_head_dim", flags_.integer("dsa-indexer-head-dim", 1).value_or(128));
+    const std::int64_t keys = flags_.integer("dsa-indexer-topk", 1).value_or(2048);
+    give("indexer_topk", keys);
+    const double factor = flags_.real("dsa-indexer-loss-coeff").value_or(0);
+    const bool chooses = keys < flags_.integer("seq-length", 1).value_or(0);
+    if (factor == 0 || !chooses) return;
+    give("indexer_loss_scaling_factor", factor);
+    give("indexer_sparse_training", true);
+    if (!flags_.is_set("dsa-indexer-use-sparse-loss"))
+      translation_.differ("--dsa-indexer-loss-coeff: the indexer's loss is planned over the keys that it chooses, not over all");
+  }
+
   void give_attention() {
     const std::int64_t of_heads = flags_.integer("num-query-groups", 1).value_or(1);
     const std::optional<std::int64_t> head_dim = flags_.integer("kv-channels", 1);
     const bool norms_heads = flags_.is_set("qk-layernorm") || flags_.is_set("qk-l2-norm");
+    give_indexer();
     if (!is_latent_) give("base_num_kv_heads", has_groups_of_heads_ ? of_heads : heads_);
     if (is_latent_) {
       give("attention_type", "mla");

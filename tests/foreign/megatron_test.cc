@@ -144,6 +144,28 @@ TEST(FromMegatron, LayersThatDifferGoRoundInACycle) {
   EXPECT_EQ(keys("--moe-layer-freq [0]*4", "num_experts"), "num_experts is not given");
 }
 
+TEST(FromMegatron, SparseAttentionIsAnIndexers) {
+  const std::string latent = kSparse + "--multi-latent-attention --q-lora-rank 64 ", sparse = latent + "--experimental-attention-variant dsa ";
+  const auto keys = [](const std::string& flags, const std::string& key) { return given(flags, key); };
+  EXPECT_EQ(keys(latent, "use_indexer"), "use_indexer is not given");
+  EXPECT_EQ(keys(sparse, "use_indexer"), "use_indexer=true");
+  EXPECT_EQ(keys(sparse + "--dsa-indexer-n-heads 8", "indexer_n_heads"), "indexer_n_heads=8");
+  EXPECT_EQ(keys(sparse + "--dsa-indexer-head-dim 96", "indexer_head_dim"), "indexer_head_dim=96");
+  EXPECT_EQ(keys(sparse + "--dsa-indexer-topk 512", "indexer_topk"), "indexer_topk=512");
+  const std::string learns = sparse + "--dsa-indexer-topk 16 --dsa-indexer-loss-coeff 0.01 ";
+  EXPECT_EQ(keys(learns, "indexer_loss_scaling_factor"), "indexer_loss_scaling_factor=0.01");
+  EXPECT_EQ(keys(learns, "indexer_sparse_training"), "indexer_sparse_training=true");
+  const std::string over_all = "--dsa-indexer-loss-coeff: the indexer's loss is planned over the keys that it chooses, not over all";
+  EXPECT_THAT(notes(learns), HasSubstr(over_all));
+  EXPECT_THAT(notes(learns + "--dsa-indexer-use-sparse-loss"), Not(HasSubstr(over_all)));
+  EXPECT_EQ(keys(sparse + "--dsa-indexer-topk 1000000 --dsa-indexer-loss-coeff 0.01", "indexer_loss_scaling_factor"),
+            "indexer_loss_scaling_factor is not given");
+  for (const std::string& flags : {kDense + "--experimental-attention-variant dsa", latent + "--experimental-attention-variant gated_delta_net"}) {
+    EXPECT_EQ(keys(flags, "use_indexer"), "use_indexer is not given");
+    EXPECT_THAT(notes(flags), HasSubstr(": full attention is planned"));
+  }
+}
+
 TEST(FromMegatron, AModelOfTheUsersOwnTakesThePlaceOfItsSizes) {
   const Imported made = imported(kSparse + "--expert-model-parallel-size 4 --multi-latent-attention", {"model_name=mixtral-8x7b"});
   EXPECT_EQ(given(made, "base_emb_dim"), "base_emb_dim is not given");
