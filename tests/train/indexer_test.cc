@@ -37,6 +37,14 @@ train::StepMetrics first_step(const std::string& request) {
   return training.trainer.run_step(training.batch()).metrics;
 }
 
+TEST(Indexer, SaysWhenItChoosesAllKeys) {
+  const auto notices = [](const std::string& request) { return config::load(test::words_of(request)).notices; };
+  const std::string words = "the indexer leaves nothing out: indexer_topk=2048 of rows of 2,048 tokens (max_target_length)";
+  EXPECT_THAT(notices("model_name=deepseek3.2-671b"), ::testing::Contains(words));
+  EXPECT_THAT(notices("model_name=deepseek3.2-671b max_target_length=2049"), ::testing::Not(::testing::Contains(words)));
+  EXPECT_THAT(notices("model_name=deepseek3-671b"), ::testing::Not(::testing::Contains(words)));
+}
+
 // Without a loss, an indexer that may choose as many keys as there are has no part in anything.
 TEST(Indexer, OfAsManyKeysAsThereAreChangesNothing) {
   const std::string silent = kFloats + "indexer_loss_scaling_factor=0 max_target_length=8 ";
