@@ -37,7 +37,7 @@ class ChosenKeys {
   std::int64_t end(std::int64_t first_query, std::int64_t queries) const {
     for (std::int64_t word = words_; word-- > 0;) {
       std::uint32_t any = 0;
-      for (std::int64_t query = first_query; query < first_query + queries; ++query) any |= static_cast<std::uint32_t>(of_query(query)[word]);
+      for (std::int64_t query = 0; query < queries; ++query) any |= static_cast<std::uint32_t>(of_query(first_query + query)[word]);
       if (any != 0) return word * graph::kKeysOfWord + graph::kKeysOfWord - std::countl_zero(any);
     }
     return 0;

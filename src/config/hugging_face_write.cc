@@ -45,10 +45,10 @@ const HuggingFaceFamily& family_of(const Settings& settings, const ModelShape& s
     refuse(fmt::format("Hugging Face has no models of decoder_block={}", settings.text("decoder_block")),
            settings.origin("decoder_block").where, "keep the checkpoint as it is");
   }
-  const std::string_view type = is_glm(shape)                   ? "glm4_moe"
-                                : is_deepseek2(settings, shape) ? "deepseek_v2"
+  const std::string_view type = is_glm(shape)                     ? "glm4_moe"
+                                : is_deepseek2(settings, shape)   ? "deepseek_v2"
                                 : shape.attention.index_heads > 0 ? "deepseek_v32"
-                                                                : of_block->second;
+                                                                  : of_block->second;
   const auto all = hugging_face_families();
   return *std::find_if(all.begin(), all.end(),
                        [&](const HuggingFaceFamily& family) { return family.model_type == type; });

@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "base/shape.h"
+#include "graph/chosen_keys.h"
 #include "sharding/constraint.h"
 #include "sharding/role.h"
 #include "sharding/spec.h"
@@ -277,15 +278,6 @@ struct AttentionOf {
   std::int64_t balanced_over = 0;
   bool keys_by_place = false;  // a key that some query sees has its index as its place, as in a KV cache
   bool is_sparse = false;      // an operand says which keys a query sees
-};
-struct IndexScoresOf {
-  bool keys_by_place = false;  // the key at a place has it as its index, and those behind a query's own place have the score 0
-};
-// Of the keys of its segment up to its own, a query sees those with the best scores.
-struct ChooseKeysOf {
-  std::int64_t keys = 1;
-  bool breaks_ties = true;  // of keys with the last of these scores, takes the first ones in the order of the row; otherwise all
-  bool keys_by_place = false;
 };
 struct CrossEntropyOf {
   double z_loss = 0;

@@ -91,8 +91,9 @@ std::optional<Index> build_index(Builder& builder, const Context& context, Tenso
     key_BTD = update_cache(builder, context, "index_key", key_BTD, tokens.positions, context.cache_slots,
                            {labels::cache_batch, labels::cache_sequence, labels::cache_kv});
   }
-  const Tensor scores_BST = builder.add_one(graph::Op::index_scores, "scores", {query_BSHD, key_BTD, weights_BSH, tokens.order},
-                                            graph::IndexScoresOf{lie_by_place(context)}, {context.rows, context.length, keys}, DType::float32);
+  const Tensor scores_BST =
+      builder.add_one(graph::Op::index_scores, "scores", {query_BSHD, key_BTD, weights_BSH, tokens.order},
+                      graph::IndexScoresOf{lie_by_place(context)}, {context.rows, context.length, keys}, DType::float32);
   const graph::ChooseKeysOf best{context.model.attention.index_keys, context.settings.boolean("indexer_mask_exact_topk")};
   return Index{scores_BST, tag(choose(builder, context, "keys", scores_BST, tokens, best), "indexer_cutoff_threshold")};
 }

@@ -160,7 +160,8 @@ Attended attend_absorbed(Builder& builder, const Context& context, const Query& 
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t nope = shape.qk_nope_head_dim;
   Tensor all = cached(builder, context, build_latent(builder, context, x_BSM, tokens), tokens);
-  const bool takes_chosen = index && context.length == 1;
+  // Of keys with equal scores there may be more than a query has room for.
+  const bool takes_chosen = index && context.length == 1 && context.settings.boolean("indexer_mask_exact_topk");
   if (takes_chosen) take_chosen(builder, context, *index, all, tokens);
   const graph::Scope scope(builder, "wkv_b");
   const Tensor weight_RHD = up_weight(builder, context, shape.kv_lora_rank, key_value_up(shape));

@@ -18,8 +18,8 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kHeadsOfTile = 256;        // heads of queries whose products a thread holds at a time
-constexpr std::int64_t kKeysOfTile = 512;         // and keys
+constexpr std::int64_t kHeadsOfTile = 256;         // a thread holds products of so many heads of queries
+constexpr std::int64_t kKeysOfTile = 512;          // and so many keys at a time
 constexpr std::int64_t kSharesOfTile = 128 << 10;  // probabilities of one head that a thread holds at a time
 
 // Memory of one thread.
@@ -88,8 +88,8 @@ class IndexScores {
     });
   }
 
-  // Gradients of queries and weights add up over keys, those of keys over queries: each task owns what it adds to, and products are made
-  // once for either.
+  // Gradients of queries and weights add up over keys, those of keys over queries. Each task owns what it adds to, so products are made
+  // twice.
   void run_gradient() const {
     each_block(n_.S, n_.queries_of_tile(), [&](std::int64_t row, std::int64_t query, std::int64_t queries) {
       Room room(*this);

@@ -36,11 +36,11 @@ std::string index_scores_grad_shapes(const NodeView& v) {
   return fits ? "" : "what index_scores takes, and its cotangent";
 }
 
-// The share of keys that a query scores: all, or those up to its own, which a single new token is behind.
-double share_scored(const NodeView& v) {
-  const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
-  if (!v.of<IndexScoresOf>().keys_by_place || queries == 1) return 1;
-  return static_cast<double>(queries + 1) / 2 / static_cast<double>(keys);
+// The average number of keys that a query scores: all, or those up to its own; a single new token is behind all that are kept.
+double keys_scored(const NodeView& v) {
+  const std::int64_t queries = v.operand(0).shape[1];
+  const bool is_causal = v.of<IndexScoresOf>().keys_by_place && queries > 1;
+  return is_causal ? static_cast<double>(queries + 1) / 2 : static_cast<double>(v.operand(1).shape[1]);
 }
 
 // The share of keys that some query scores.
@@ -50,15 +50,15 @@ double index_keys_read(const NodeView& v, std::size_t operand) {
   return std::min(1.0, static_cast<double>(queries) / static_cast<double>(keys));
 }
 
-// All dims but a head's width may be sharded: a key's score adds up over heads.
+// Each device scores all keys of its rows; scores add up over heads.
 void spread_scores(const NodeView& v, bool backward, FactorTable& table) {
   const Shape& q = v.operand(0).shape;
-  const int b = table.factor(q[0]), s = table.factor(q[1]), h = table.factor(q[2]), t = table.factor(v.operand(1).shape[1]);
-  const std::vector<int> queries{b, s, h, kWhole}, keys{b, t, kWhole}, weights{b, s, h}, scores{b, s, t};
+  const int b = table.factor(q[0]), s = table.factor(q[1]), h = table.factor(q[2]);
+  const std::vector<int> queries{b, s, h, kWhole}, keys{b, kWhole, kWhole}, weights{b, s, h}, scores{b, s, kWhole};
   table.takes(queries).takes(keys).takes(weights).takes({b, s});
   if (backward) table.takes(scores).gives(queries).gives(keys).gives(weights).linear_in({4});
   else table.gives(scores).linear_in({2});
-  table.flops((backward ? 6 : 2) * static_cast<double>(q[3]) * share_scored(v));
+  table.flops((backward ? 6 : 2) * static_cast<double>(q[3]) * keys_scored(v));
 }
 
 void index_scores_factors(const NodeView& v, FactorTable& table) { spread_scores(v, false, table); }
