@@ -13,14 +13,14 @@ namespace moesh::backend {
 
 inline constexpr double kIndexEpsilon = 1e-8;  // added to the probabilities of an index_loss, as in MaxText
 
-// A number that is larger for a better score. All NaN are equal, and better than any number.
+// A number that is larger for a better score, above 0 and below the largest. All NaN are equal, and better than any number.
 template <typename W>
-auto rank_of(W score) {
+[[gnu::always_inline]] inline auto rank_of(W score) {
   using Bits = std::conditional_t<sizeof(W) == 8, std::uint64_t, std::uint32_t>;
   constexpr Bits kSign = Bits(1) << (8 * sizeof(W) - 1);
-  if (score != score) return std::numeric_limits<Bits>::max();
   const Bits bits = std::bit_cast<Bits>(score + W(0));  // of -0 those of 0
-  return (bits & kSign) != 0 ? Bits(~bits) : Bits(bits | kSign);
+  const Bits rank = (bits & kSign) != 0 ? Bits(~bits) : Bits(bits | kSign);
+  return score != score ? std::numeric_limits<Bits>::max() - 1 : rank;
 }
 
 class ChosenKeys {

@@ -68,6 +68,7 @@ std::vector<Case> all_cases() {
   const Operand tokens{{kRows, kLength}, Of::below, kWords}, places{{kRows, kLength}, Of::positions}, segments{{kRows, kLength}, Of::ones};
   const Operand query{{kRows, kLength, kHeads, kHeadDim}}, key{{kRows, kLength, kKeyHeads, kHeadDim}};
   const Operand wide_parameters{{kParameters}, Of::wide};
+  const Shape index_scores{kRows, kLength, kLength};
   const graph::AttentionOf attention{.score_scale = 0.125};
   const graph::GroupOf choices{.axes = {}, .choices = kChoices};
   return {
@@ -84,6 +85,10 @@ std::vector<Case> all_cases() {
       {"causal attention", Op::attention, attention, {query, key, key, places, segments}, {{query.shape}}},
       {"causal attention's gradient", Op::attention_grad, attention, {query, key, key, places, segments, query},
        {{query.shape}, {key.shape}, {key.shape}}},
+      {"scores of an indexer", Op::index_scores, graph::IndexScoresOf{true},
+       {query, {{kRows, kLength, kHeadDim}}, {{kRows, kLength, kHeads}, Of::wide}, places}, {{index_scores, Of::wide}}},
+      {"choice of keys", Op::choose_keys, graph::ChooseKeysOf{.keys = kLength / 8, .keys_by_place = true},
+       {{index_scores, Of::wide}, places, segments, places, segments}, {{{kRows, kLength, graph::words_of_keys(kLength)}, Of::below}}},
       {"loss over a vocabulary", Op::vocab_loss, graph::VocabLossOf{},
        {{{1, kLength, kExpertDims}}, {{kExpertDims, kWords}}, {{1, kLength}, Of::below, kWords}, {{1, kLength}, Of::ones}, {{}, Of::wide}},
        {{{}, Of::wide}, {{1, kLength, kExpertDims}}, {{kExpertDims, kWords}, Of::wide}}},

@@ -2,7 +2,6 @@
 // Shape suffixes: B rows, S queries, T keys, H heads, D a head's width.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <type_traits>
 
@@ -214,58 +213,90 @@ class IndexScores {
   const W* weights_;
 };
 
-// The indices of the keys that a query sees up to its own.
+// Chooses the keys of one query. All keys have ranks; the last one that is taken is found bit by bit, by counting those above.
 template <typename W>
 class Choice {
+  using Rank = decltype(rank_of(W()));
+
  public:
-  Choice(const KernelCall& call, std::int64_t query) : call_(call), of_(std::get<graph::ChooseKeysOf>(call.attributes)) {
-    const std::int64_t T = call.operands[0].size(2), row = query / call.operands[0].size(1);
-    scores_ = call.operands[0].as<W>() + query * T;
+  Choice(const KernelCall& call, Isa isa, std::int64_t query)
+      : of_(std::get<graph::ChooseKeysOf>(call.attributes)), isa_(isa), keys_(call.operands[0].size(2)) {
+    const std::int64_t row = query / call.operands[0].size(1);
     const auto token = [&](std::size_t operand, std::int64_t i) { return call.operands[operand].as<std::int32_t>() + i; };
     const std::int32_t place = *token(1, query), segment = *token(2, query);
-    const std::int32_t* segments = token(4, row * T);
-    places_ = token(3, row * T);
-    const std::int64_t end = of_.keys_by_place ? std::clamp<std::int64_t>(place + std::int64_t{1}, 0, T) : T;
-    for (std::int64_t t = 0; t < end; ++t) {
-      if (segments[t] == segment && places_[t] <= place) seen_.push_back(static_cast<std::int32_t>(t));
-    }
+    places_ = token(3, row * keys_);
+    if (of_.keys_by_place) keys_ = std::clamp<std::int64_t>(place + std::int64_t{1}, 0, keys_);
+    ranks_.resize(static_cast<std::size_t>(keys_));
+    const W* __restrict scores = call.operands[0].as<W>() + query * call.operands[0].size(2);
+    const std::int32_t *__restrict places = places_, *__restrict segments = token(4, row * call.operands[0].size(2));
+    Rank* __restrict ranks = ranks_.data();
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t t = 0; t < keys_; ++t) {
+        const bool sees = (segments[t] == segment) & (places[t] <= place);
+        ranks[t] = sees ? rank_of(scores[t]) : kUnseen;
+      }
+    });
   }
 
-  void write(std::int32_t* words, std::int64_t count) {
-    std::fill_n(words, count, 0);
-    const auto set = [&](std::int32_t t) {
-      std::int32_t& word = words[t / graph::kKeysOfWord];
-      word = static_cast<std::int32_t>(static_cast<std::uint32_t>(word) | std::uint32_t{1} << (t % graph::kKeysOfWord));
-    };
-    if (static_cast<std::int64_t>(seen_.size()) <= of_.keys) {
-      std::for_each(seen_.begin(), seen_.end(), set);
-      return;
-    }
-    ScratchList<decltype(rank_of(W()))> ranks;
-    for (const std::int32_t t : seen_) ranks.push_back(rank_of(scores_[t]));
-    const auto last = ranks.begin() + of_.keys - 1;
-    std::nth_element(ranks.begin(), last, ranks.end(), std::greater<>());
-    const auto least = *last;
-    ScratchList<std::int32_t> equal_ones;
-    for (const std::int32_t t : seen_) {
-      const auto rank = rank_of(scores_[t]);
-      if (rank > least) set(t);
-      else if (rank == least) equal_ones.push_back(t);
-    }
-    auto end = equal_ones.end();
-    if (const auto room = std::count(ranks.begin(), last + 1, least); of_.breaks_ties && room < end - equal_ones.begin()) {
-      end = equal_ones.begin() + room;
-      std::nth_element(equal_ones.begin(), end, equal_ones.end(), [&](std::int32_t a, std::int32_t b) { return places_[a] < places_[b]; });
-    }
-    std::for_each(equal_ones.begin(), end, set);
+  void write(std::int32_t* words, std::int64_t count) const {
+    const Rank least = last_taken();
+    const std::int64_t room = of_.keys - count_from(least + 1), equal_ones = count_from(least) - count_from(least + 1);
+    const bool takes_equal_ones = least != kUnseen && (equal_ones <= room || !of_.breaks_ties);
+    write_from(takes_equal_ones ? least : least + 1, words, count);
+    if (least != kUnseen && !takes_equal_ones) add_first(least, room, words);
   }
 
  private:
-  const KernelCall& call_;
+  static constexpr Rank kUnseen = 0;  // below the rank of any score
+
+  std::int64_t count_from(Rank rank) const {
+    std::int64_t count = 0;
+    const Rank* const ranks = ranks_.data();
+    vectorised(isa_, [&]() MOESH_LOOP {
+      Rank lanes = 0;
+      for (std::int64_t t = 0; t < keys_; ++t) lanes += ranks[t] >= rank ? Rank(1) : Rank(0);
+      count = static_cast<std::int64_t>(lanes);
+    });
+    return count;
+  }
+
+  // The rank of the last key that is taken; that of none if the query sees no more keys than are taken.
+  Rank last_taken() const {
+    Rank least = kUnseen;
+    for (Rank bit = Rank(1) << (8 * sizeof(Rank) - 1); bit != 0; bit >>= 1) {
+      if (count_from(least | bit) >= of_.keys) least |= bit;
+    }
+    return least;
+  }
+
+  void write_from(Rank rank, std::int32_t* words, std::int64_t count) const {
+    for (std::int64_t word = 0; word < count; ++word) {
+      std::uint32_t bits = 0;
+      const std::int64_t first = word * graph::kKeysOfWord, end = std::min(keys_, first + graph::kKeysOfWord);
+      for (std::int64_t t = first; t < end; ++t) bits |= std::uint32_t{ranks_[static_cast<std::size_t>(t)] >= rank} << (t - first);
+      words[word] = static_cast<std::int32_t>(bits);
+    }
+  }
+
+  // Adds the first `count` keys of this rank, in the order of the row.
+  void add_first(Rank rank, std::int64_t count, std::int32_t* words) const {
+    ScratchList<std::int32_t> equal_ones;
+    for (std::int64_t t = 0; t < keys_; ++t) {
+      if (ranks_[static_cast<std::size_t>(t)] == rank) equal_ones.push_back(static_cast<std::int32_t>(t));
+    }
+    const auto end = equal_ones.begin() + count;
+    std::nth_element(equal_ones.begin(), end, equal_ones.end(), [&](std::int32_t a, std::int32_t b) { return places_[a] < places_[b]; });
+    std::for_each(equal_ones.begin(), end, [&](std::int32_t t) {
+      std::int32_t& word = words[t / graph::kKeysOfWord];
+      word = static_cast<std::int32_t>(static_cast<std::uint32_t>(word) | std::uint32_t{1} << (t % graph::kKeysOfWord));
+    });
+  }
+
   const graph::ChooseKeysOf& of_;
-  const W* scores_;
-  const std::int32_t* places_;  // of the keys
-  ScratchList<std::int32_t> seen_;
+  Isa isa_;
+  std::int64_t keys_;  // those that are looked at
+  const std::int32_t* places_;
+  ScratchList<Rank> ranks_;
 };
 
 template <typename E>
@@ -379,8 +410,9 @@ void index_scores_grad(const KernelCall& call) {
 void choose_keys(const KernelCall& call) {
   const View& chosen = call.results[0];
   const std::int64_t words = chosen.size(2);
+  const Isa isa = chosen_isa();
   each_query(call, [&]<typename W>(W, std::int64_t query) {
-    Choice<W>(call, query).write(chosen.as<std::int32_t>() + query * words, words);
+    Choice<W>(call, isa, query).write(chosen.as<std::int32_t>() + query * words, words);
   });
 }
 
