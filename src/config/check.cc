@@ -117,6 +117,12 @@ std::string diluted_losses(const Settings& settings) {
                      join(weights, " and "), microbatches);
 }
 
+std::string idle_indexer(const Settings& settings) {
+  const std::int64_t chosen = settings.integer("indexer_topk"), length = settings.integer("max_target_length");
+  if (!settings.boolean("use_indexer") || chosen < length) return "";
+  return fmt::format("the indexer leaves nothing out: indexer_topk={} of rows of {} (max_target_length)", chosen, counted(length, "token"));
+}
+
 void check_settings(const Settings& settings) {
   check_attention(settings);
   check_rope(settings);

@@ -35,4 +35,7 @@ void check_settings(const Settings& settings);
 // Tells of losses beside the entropy whose gradients several microbatches make small; empty if there are none.
 std::string diluted_losses(const Settings& settings);
 
+// That an indexer may choose all keys of a row; empty if it leaves some out, or if there is none.
+std::string idle_indexer(const Settings& settings);
+
 }  // namespace moesh::config

@@ -388,11 +388,6 @@ void note_irrelevant(const Settings& settings, std::vector<std::string>& notices
     if (!keys.empty()) told.push_back(fmt::format("{} (only with {})", join(keys, ", "), need.words));
   }
   if (!told.empty()) notices.push_back("without effect on this model or run: " + join(told, "; "));
-  const std::int64_t chosen = settings.integer("indexer_topk"), length = settings.integer("max_target_length");
-  if (settings.boolean("use_indexer") && chosen >= length) {
-    notices.push_back(fmt::format("the indexer leaves nothing out: indexer_topk={} of rows of {} (max_target_length)", chosen,
-                                  counted(length, "token")));
-  }
 }
 
 }  // namespace moesh::config

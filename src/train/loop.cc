@@ -436,7 +436,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   Batches batches(settings, request.batch, request.shape.vocab_size, workers.threads());
   if (settings.boolean("log_config") && request.printed == Printed::all) print_config(settings);
   say_what_is_not_done(settings);
-  say_what_is_diluted(settings);
+  say_what_has_little_effect(settings);
   say_that_text_is_bytes(settings);
   show(request, header_words(request, size, batches.describe(), workers));
   StepProgram program = program_of(request);

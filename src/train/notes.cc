@@ -30,9 +30,10 @@ void say_what_is_not_done(const config::Settings& settings) {
   log_notice(fmt::format("{}: kept in memory, where all values are; nothing is moved elsewhere", join({names.begin(), names.end()}, ", ")));
 }
 
-void say_what_is_diluted(const config::Settings& settings) {
-  const std::string losses = config::diluted_losses(settings);
-  if (!losses.empty()) log_notice(losses);
+void say_what_has_little_effect(const config::Settings& settings) {
+  for (const std::string& words : {config::diluted_losses(settings), config::idle_indexer(settings)}) {
+    if (!words.empty()) log_notice(words);
+  }
 }
 
 void say_that_text_is_bytes(const config::Settings& settings) {

@@ -11,8 +11,8 @@ void print_config(const config::Settings& settings);
 // Names what was asked for but is not done; the steps are the same without it.
 void say_what_is_not_done(const config::Settings& settings);
 
-// Names losses beside the entropy that hardly train.
-void say_what_is_diluted(const config::Settings& settings);
+// Names losses beside the entropy that hardly train, and an indexer that leaves nothing out.
+void say_what_has_little_effect(const config::Settings& settings);
 
 // Says that text is read as bytes although the folder that the model comes from has a tokenizer.
 void say_that_text_is_bytes(const config::Settings& settings);

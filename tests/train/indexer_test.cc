@@ -38,11 +38,10 @@ train::StepMetrics first_step(const std::string& request) {
 }
 
 TEST(Indexer, SaysWhenItChoosesAllKeys) {
-  const auto notices = [](const std::string& request) { return config::load(test::words_of(request)).notices; };
-  const std::string words = "the indexer leaves nothing out: indexer_topk=2048 of rows of 2,048 tokens (max_target_length)";
-  EXPECT_THAT(notices("model_name=deepseek3.2-671b"), ::testing::Contains(words));
-  EXPECT_THAT(notices("model_name=deepseek3.2-671b max_target_length=2049"), ::testing::Not(::testing::Contains(words)));
-  EXPECT_THAT(notices("model_name=deepseek3-671b"), ::testing::Not(::testing::Contains(words)));
+  const auto told = [](const std::string& request) { return config::idle_indexer(config::load(test::words_of(request)).settings); };
+  EXPECT_EQ(told("model_name=deepseek3.2-671b"), "the indexer leaves nothing out: indexer_topk=2048 of rows of 2,048 tokens (max_target_length)");
+  EXPECT_EQ(told("model_name=deepseek3.2-671b max_target_length=2049"), "");
+  EXPECT_EQ(told("model_name=deepseek3-671b"), "");
 }
 
 // Without a loss, an indexer that may choose as many keys as there are has no part in anything.
