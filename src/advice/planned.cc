@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "config/builtin.h"
+#include "config/load.h"
 #include "session/reopen.h"
-#include "train/loop.h"
+#include "train/model_size.h"
 #include "train/notes.h"
 #include "train/offload.h"
 
@@ -50,13 +52,15 @@ PlannedStep plan_step(const session::Session& session) {
   return {std::move(program), std::move(made)};
 }
 
-void note_offloading(const session::Session& session) {
-  if (!session.target.chip.has_memory_of_host()) train::say_what_stays_on_device(session.loaded.settings);
+void note_unheeded(const session::Session& session) {
+  const config::Settings& settings = session.loaded.settings;
+  if (!session.target.chip.has_memory_of_host()) train::say_what_stays_on_device(settings);
+  if (const std::string words = config::idle_indexer(settings); !words.empty()) log_notice(words);
 }
 
 Planned plan_step(const std::vector<std::string>& request) {
   session::Session session = session::open(request);
-  note_offloading(session);
+  note_unheeded(session);
   PlannedStep step = plan_step(session);
   return {std::move(session), std::move(step)};
 }

@@ -24,8 +24,9 @@ struct PlannedStep {
 // Refuses a session that can be laid out but not run.
 PlannedStep plan_step(const session::Session& session);
 
-// Logs what a training step's plan keeps on the devices although the request offloads it.
-void note_offloading(const session::Session& session);
+// Logs what of the request a training step does not heed: what its plan keeps on the devices although it is to be offloaded, and an indexer
+// that leaves nothing out.
+void note_unheeded(const session::Session& session);
 
 struct Planned {
   session::Session session;

@@ -20,7 +20,7 @@ class Walk {
   }
   // Memory that the threads of one kernel share is counted once per running kernel: at most one runs per device.
   std::int64_t bytes() const {
-    return threads_ * (cpu::gemm_scratch_bytes() + attention_ + attention_grad_ + indexing_ + norm_ + loss_.own) +
+    return threads_ * (cpu::gemm_scratch_bytes() + attention_ + attention_grad_ + indexing_ + delta_ + norm_ + loss_.own) +
            std::min(threads_, mesh_.devices()) * loss_.shared;
   }
 
@@ -39,6 +39,10 @@ class Walk {
         break;
       case Op::index_scores:
       case Op::index_scores_grad: indexing_ = std::max(indexing_, cpu::index_scores_bytes(of_operand(0))); break;
+      case Op::delta_rule:
+      case Op::delta_rule_grad:
+        delta_ = std::max(delta_, cpu::delta_rule_bytes(of_operand(0), of_operand(2), node.op == Op::delta_rule_grad));
+        break;
       case Op::attention_shares: indexing_ = std::max(indexing_, cpu::attention_shares_bytes(of_operand(1))); break;
       case Op::vocab_loss: {
         const Shape x = of_operand(0), table = of_operand(1);
@@ -58,7 +62,7 @@ class Walk {
 
   const mesh::Mesh& mesh_;
   std::int64_t threads_;
-  std::int64_t attention_ = 0, attention_grad_ = 0, indexing_ = 0, norm_ = 0;  // per thread, the most that any one node takes
+  std::int64_t attention_ = 0, attention_grad_ = 0, indexing_ = 0, delta_ = 0, norm_ = 0;  // per thread, the most that any one node takes
   cpu::SharedBytes loss_;
 };
 

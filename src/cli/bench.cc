@@ -19,7 +19,7 @@
 #include "measure/rates.h"
 #include "session/session.h"
 #include "sharding/tolerance.h"
-#include "train/loop.h"
+#include "train/model_size.h"
 
 namespace moesh::cli {
 namespace {

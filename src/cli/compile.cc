@@ -16,7 +16,7 @@
 #include "forecast/report.h"
 #include "plan/file.h"
 #include "session/heading.h"
-#include "train/loop.h"
+#include "train/model_size.h"
 #include "train/saved_plan.h"
 
 namespace moesh::cli {

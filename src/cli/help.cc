@@ -13,7 +13,7 @@
 #include "config/schema.h"
 #include "mesh/hardware.h"
 #include "session/session.h"
-#include "train/loop.h"
+#include "train/model_size.h"
 
 namespace moesh::cli {
 namespace {

@@ -23,7 +23,7 @@ std::string fit_words(const session::Session& session) { return session.decodes 
 
 PlannedRun plan_run(const std::vector<std::string>& request, std::optional<session::DecodeStage> stage) {
   session::Session session = open_run(request, stage);
-  if (!stage) advice::note_offloading(session);
+  if (!stage) advice::note_unheeded(session);
   PlannedRun planned = advice::plan_run(std::move(session));
   if (stage) planned.forecast.decoding->most = decode::most_rows(planned.session, planned.forecast);
   return planned;

@@ -13,10 +13,6 @@
 namespace moesh::config {
 namespace {
 
-bool are_all(const std::vector<std::string>& words, std::string_view word) {
-  return std::all_of(words.begin(), words.end(), [&](const std::string& one) { return one == word; });
-}
-
 using Reader = HuggingFaceReader;
 
 // Theirs and ours; of several names for one the first is written. Their "gelu" is the exact one, ours the one by tanh.
@@ -91,13 +87,15 @@ std::int64_t head_dim_of(Reader& reader) {
   return reader.integer("head_dim", reader.integer("hidden_size") / heads);
 }
 
+}  // namespace
+
 void read_heads(Reader& reader) {
   const std::int64_t head_dim = head_dim_of(reader);
   reader.give("head_dim", head_dim);
   reader.give("attention_score_scale", 1 / std::sqrt(static_cast<double>(head_dim)));
 }
 
-void read_plain(Reader& reader, double theta = 10000) {
+void read_plain(Reader& reader, double theta) {
   read_sizes(reader);
   read_heads(reader);
   read_activation(reader, "hidden_act");
@@ -110,51 +108,14 @@ void read_experts(Reader& reader, std::string_view count) {
   reader.expect_off("router_jitter_noise");
 }
 
+namespace {
+
 // Mistral and Mixtral: if there is a window, every layer has it.
 void read_window(Reader& reader) {
   const std::int64_t window = reader.integer("sliding_window", 0);
   if (window == 0) return;
   reader.give("sliding_window_size", window);
   give_layers(reader, {all_layers(reader, "sliding"), {}});
-}
-
-// Which layers of a Qwen have a window if use_sliding_window says that there is one, as transformers has it: those from max_window_layers
-// on, every other one before it, or all of them, whatever max_window_layers and layer_types say.
-enum class QwenWindows { behind, every_other_before, everywhere };
-
-std::vector<std::string> qwen_attention(Reader& reader, QwenWindows windows) {
-  const bool slides = reader.boolean("use_sliding_window", false);
-  const std::int64_t window = reader.integer("sliding_window", 0), border = reader.integer("max_window_layers", 28);
-  std::vector<std::string> words = all_layers(reader, "full");
-  for (std::size_t i = 0; slides && window > 0 && i < words.size(); ++i) {
-    const bool is_before = static_cast<std::int64_t>(i) < border;
-    const bool is_sliding = windows == QwenWindows::everywhere || (windows == QwenWindows::behind ? !is_before : is_before && i % 2 == 0);
-    if (is_sliding) words[i] = "sliding";
-  }
-  if (windows == QwenWindows::everywhere)
-    reader.ignore({"layer_types"});
-  else
-    words = attention_of_layers(reader, std::move(words));
-  if (std::count(words.begin(), words.end(), "sliding") > 0) reader.give("sliding_window_size", window);
-  return words;
-}
-
-// Qwen: every n-th layer has experts, except for layers that are listed as dense.
-std::vector<std::string> qwen_mlps(Reader& reader) {
-  const std::int64_t step = reader.integer("decoder_sparse_step", 1);
-  const std::vector<std::int64_t> listed = reader.integers("mlp_only_layers");
-  if (step < 1) reader.refuse_key("decoder_sparse_step", "at least 1");
-  std::vector<std::string> words = all_layers(reader, "dense");
-  set_every(words, step, "moe");
-  for (const std::int64_t layer : listed) {
-    if (layer >= 0 && layer < static_cast<std::int64_t>(words.size())) words[static_cast<std::size_t>(layer)] = "dense";
-  }
-  return words;
-}
-
-void read_softmax_routing(Reader& reader) {
-  reader.give("routed_score_func", "softmax");
-  reader.give("routed_weights", reader.boolean("norm_topk_prob", false) ? "normalized" : "scores");
 }
 
 void read_llama(Reader& reader) {
@@ -178,48 +139,6 @@ void read_mixtral(Reader& reader) {
   reader.give("base_moe_mlp_dim", reader.integer("intermediate_size"));
 }
 
-void read_qwen2(Reader& reader) {
-  reader.give("decoder_block", "qwen2");
-  read_plain(reader);
-  reader.give("attention_bias", true);
-  reader.expect_on("attention_bias");
-  give_layers(reader, {qwen_attention(reader, QwenWindows::behind), {}});
-}
-
-void read_qwen2_moe(Reader& reader) {
-  reader.give("decoder_block", "qwen2_moe");
-  read_plain(reader);
-  reader.give("attention_bias", reader.boolean("qkv_bias", true));
-  reader.give("attention_out_bias", false);
-  read_experts(reader, "num_experts");
-  reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
-  reader.give("shared_experts", std::int64_t{1});
-  reader.give("shared_expert_mlp_dim", reader.integer("shared_expert_intermediate_size"));
-  read_softmax_routing(reader);
-  give_layers(reader, {qwen_attention(reader, QwenWindows::every_other_before), qwen_mlps(reader)});
-}
-
-void read_qwen3(Reader& reader) {
-  reader.give("decoder_block", "qwen3");
-  read_plain(reader);
-  reader.give("use_qk_norm", true);
-  reader.expect_on("use_qk_norm");
-  reader.give("attention_bias", reader.boolean("attention_bias", false));
-  give_layers(reader, {qwen_attention(reader, QwenWindows::behind), {}});
-}
-
-void read_qwen3_moe(Reader& reader) {
-  reader.give("decoder_block", "qwen3_moe");
-  read_plain(reader);
-  reader.give("use_qk_norm", true);
-  reader.expect_on("use_qk_norm");
-  reader.give("attention_bias", reader.boolean("attention_bias", false));
-  read_experts(reader, reader.find("num_local_experts") != nullptr ? "num_local_experts" : "num_experts");
-  reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
-  read_softmax_routing(reader);
-  give_layers(reader, {qwen_attention(reader, QwenWindows::everywhere), qwen_mlps(reader)});
-}
-
 void read_latent_attention(Reader& reader, bool pairs) {
   reader.give("attention_type", "mla");
   const std::int64_t nope = reader.integer("qk_nope_head_dim"), turned = reader.integer("qk_rope_head_dim");
@@ -238,19 +157,26 @@ void read_latent_attention(Reader& reader, bool pairs) {
   reader.ignore({"head_dim", "qk_head_dim"});
 }
 
-void read_deepseek(Reader& reader) {
+// What its files may leave out.
+struct UsualDeepseek {
+  std::int64_t dense_layers = 0;
+  double routed_scaling = 1;
+};
+constexpr UsualDeepseek kUsualDeepseek3{3, 2.5};
+
+void read_deepseek(Reader& reader, const UsualDeepseek& usual) {
   reader.give("decoder_block", "deepseek");
   read_sizes(reader);
   read_activation(reader, "hidden_act");
   const std::int64_t layers = reader.integer("num_hidden_layers");
-  const std::int64_t dense_layers = std::min(layers, reader.integer("first_k_dense_replace", 0));
+  const std::int64_t dense_layers = std::min(layers, reader.integer("first_k_dense_replace", usual.dense_layers));
   reader.give("first_num_dense_layers", dense_layers);
   read_experts(reader, "n_routed_experts");
   const std::int64_t width = reader.integer("moe_intermediate_size");
   reader.give("base_moe_mlp_dim", width);
   if (dense_layers == 0) reader.give("base_mlp_dim", width);  // no layer has intermediate_size
   reader.give("shared_experts", reader.integer("n_shared_experts", 0));
-  reader.give("routed_scaling_factor", reader.real("routed_scaling_factor", 1));
+  reader.give("routed_scaling_factor", reader.real("routed_scaling_factor", usual.routed_scaling));
   if (reader.integer("moe_layer_freq", 1) != 1) reader.refuse_key("moe_layer_freq", "1");
   reader.expect_off("mlp_bias");
   reader.ignore({"aux_loss_alpha", "seq_aux", "ep_size", "num_nextn_predict_layers"});
@@ -263,7 +189,7 @@ void read_groups(Reader& reader, const char* score) {
 }
 
 void read_deepseek_v2(Reader& reader) {
-  read_deepseek(reader);
+  read_deepseek(reader, {});
   read_latent_attention(reader, true);
   reader.expect_text("scoring_func", "softmax");
   reader.give("routed_score_func", "softmax");
@@ -285,14 +211,14 @@ void read_biased_routing(Reader& reader) {
 }
 
 void read_deepseek_v3(Reader& reader) {
-  read_deepseek(reader);
+  read_deepseek(reader, kUsualDeepseek3);
   read_latent_attention(reader, reader.boolean("rope_interleave", true));
   read_biased_routing(reader);
 }
 
 // DeepSeek 3 with an indexer in every layer.
 void read_deepseek_v32(Reader& reader) {
-  read_deepseek(reader);
+  read_deepseek(reader, kUsualDeepseek3);
   read_latent_attention(reader, true);
   read_biased_routing(reader);
   reader.give("use_indexer", true);
@@ -300,16 +226,17 @@ void read_deepseek_v32(Reader& reader) {
   reader.give("indexer_head_dim", reader.integer("index_head_dim", 128));
   reader.give("indexer_topk", reader.integer("index_topk", 2048));
   const std::vector<std::string> attention = reader.texts("layer_types"), mlps = reader.texts("mlp_layer_types");
-  if (!are_all(attention, "indexed_attention")) reader.refuse_key("layer_types", "indexed_attention in all layers");
-  const auto dense = static_cast<std::size_t>(std::min(reader.integer("num_hidden_layers"), reader.integer("first_k_dense_replace", 0)));
-  for (std::size_t layer = 0; layer < mlps.size(); ++layer) {
-    if (mlps[layer] != (layer < dense ? "dense" : "sparse"))
-      reader.refuse_key("mlp_layer_types", fmt::format("first {} dense (first_k_dense_replace), then sparse", dense));
-  }
+  if (!attention.empty() && attention != all_layers(reader, "indexed_attention"))
+    reader.refuse_key("layer_types", "indexed_attention in all layers");
+  std::vector<std::string> known = all_layers(reader, "sparse");
+  const std::int64_t dense = reader.integer("first_k_dense_replace", kUsualDeepseek3.dense_layers);
+  for (std::size_t layer = 0; layer < known.size() && static_cast<std::int64_t>(layer) < dense; ++layer) known[layer] = "dense";
+  if (!mlps.empty() && mlps != known)
+    reader.refuse_key("mlp_layer_types", fmt::format("first {} dense (first_k_dense_replace), then sparse", dense));
 }
 
 void read_glm4_moe(Reader& reader) {
-  read_deepseek(reader);
+  read_deepseek(reader, {.dense_layers = 1});
   read_heads(reader);
   read_rope(reader, 10000, false, 0.5);
   reader.give("attention_type", "global");
@@ -426,6 +353,7 @@ constexpr HuggingFaceFamily kFamilies[] = {
     {"mixtral", "MixtralForCausalLM", read_mixtral},
     {"qwen3", "Qwen3ForCausalLM", read_qwen3},
     {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
+    {"qwen3_next", "Qwen3NextForCausalLM", read_qwen3_next},
     {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
     {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
     {"deepseek_v32", "DeepseekV32ForCausalLM", read_deepseek_v32},
@@ -448,7 +376,8 @@ void give_layers(Reader& reader, const LayerWords& words) {
   const std::size_t cycle = std::lcm(cycle_of(words.attention), std::lcm(cycle_of(words.mlp), cycle_of(words.positions)));
   reader.give("inhomogeneous_layer_cycle_interval", static_cast<std::int64_t>(cycle));
   const auto give = [&](std::string_view key, std::vector<std::string> all, std::string_view usual) {
-    if (all.empty() || (!words.has_own && are_all(all, usual))) return;
+    const bool are_usual = std::all_of(all.begin(), all.end(), [&](const std::string& word) { return word == usual; });
+    if (all.empty() || (!words.has_own && are_usual)) return;
     all.resize(cycle);
     reader.give(key, "[" + join(all, ",") + "]");
   };

@@ -37,6 +37,17 @@ void set_every(std::vector<std::string>& words, std::int64_t n, const char* word
 // What the queries of each layer see: as layer_types says if it is there, otherwise the family's own.
 std::vector<std::string> attention_of_layers(HuggingFaceReader& reader, std::vector<std::string> otherwise, bool has_chunks = false);
 
+// The heads of attention with grouped keys and values, whose scores are scaled by their width; with the sizes, an MLP and rotary positions;
+// and experts, whose number the key `count` says.
+void read_heads(HuggingFaceReader& reader);
+void read_plain(HuggingFaceReader& reader, double theta = 10000);
+void read_experts(HuggingFaceReader& reader, std::string_view count);
+
+void read_qwen2(HuggingFaceReader& reader);
+void read_qwen2_moe(HuggingFaceReader& reader);
+void read_qwen3(HuggingFaceReader& reader);
+void read_qwen3_moe(HuggingFaceReader& reader);
+void read_qwen3_next(HuggingFaceReader& reader);
 void read_gemma1(HuggingFaceReader& reader);
 void read_gemma2(HuggingFaceReader& reader);
 void read_gemma3(HuggingFaceReader& reader);

@@ -22,13 +22,14 @@ constexpr std::pair<Block, std::string_view> kTypes[] = {
     {Block::qwen2, "qwen2"},         {Block::qwen2_moe, "qwen2_moe"},  {Block::qwen3, "qwen3"},
     {Block::qwen3_moe, "qwen3_moe"}, {Block::deepseek, "deepseek_v3"}, {Block::gpt_oss, "gpt_oss"},
     {Block::gemma, "gemma"},         {Block::gemma2, "gemma2"},        {Block::gemma3, "gemma3_text"},
+    {Block::qwen3_next, "qwen3_next"},
     {Block::gemma4, "gemma4_text"},  {Block::llama4, "llama4_text"},  {Block::olmo3, "olmo3"},
 };
 
 bool is_glm(const ModelShape& shape) { return shape.block == Block::deepseek && !shape.attention.latent; }
 bool is_qwen(const ModelShape& shape) {
   return shape.block == Block::qwen2 || shape.block == Block::qwen2_moe || shape.block == Block::qwen3 ||
-         shape.block == Block::qwen3_moe;
+         shape.block == Block::qwen3_moe || shape.block == Block::qwen3_next;
 }
 
 bool has_gemma_caps(const ModelShape& shape) { return shape.block == Block::gemma2 || shape.block == Block::gemma3; }
@@ -44,6 +45,11 @@ const HuggingFaceFamily& family_of(const Settings& settings, const ModelShape& s
   if (of_block == std::end(kTypes)) {
     refuse(fmt::format("Hugging Face has no models of decoder_block={}", settings.text("decoder_block")),
            settings.origin("decoder_block").where, "keep the checkpoint as it is");
+  }
+  if (shape.attention.index_heads > 0 && is_deepseek2(settings, shape)) {
+    refuse(fmt::format("Hugging Face's models with an indexer have routed_score_func=sigmoid, not {}",
+                       settings.text("routed_score_func").empty() ? "softmax" : settings.text("routed_score_func")),
+           settings.origin("use_indexer").where, "keep the checkpoint as it is");
   }
   const std::string_view type = is_glm(shape)                     ? "glm4_moe"
                                 : is_deepseek2(settings, shape)   ? "deepseek_v2"
@@ -92,6 +98,7 @@ Ordered rope_of(const Settings& s, const ModelShape& shape) {
 
 std::vector<std::string> layer_types(const ModelShape& shape) {
   const auto word = [](const LayerShape& layer) {
+    if (layer.is_linear) return "linear_attention";
     return layer.chunk > 0 ? "chunked_attention" : layer.window > 0 ? "sliding_attention" : "full_attention";
   };
   std::vector<std::string> types;
@@ -113,6 +120,17 @@ void add_window(const ModelShape& shape, Ordered& json) {
   if (shape.block == Block::mistral || shape.block == Block::mixtral) return;
   json["layer_types"] = layer_types(shape);
   if (is_qwen(shape)) json["use_sliding_window"] = window > 0;
+}
+
+void add_linear_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
+  const DeltaShape& delta = shape.delta;
+  json["partial_rotary_factor"] = s.real("partial_rotary_factor");
+  json["linear_num_key_heads"] = delta.key_heads;
+  json["linear_num_value_heads"] = delta.value_heads;
+  json["linear_key_head_dim"] = delta.key_dim;
+  json["linear_value_head_dim"] = delta.value_dim;
+  json["linear_conv_kernel_dim"] = delta.window;
+  json["layer_types"] = layer_types(shape);
 }
 
 void add_llama4(const Settings& s, const ModelShape& shape, Ordered& json) {
@@ -201,6 +219,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
     json["head_dim"] = a.head_dim;
     if (shape.block == Block::llama4) return add_llama4(s, shape, json);
     if (shape.block == Block::gemma4) return add_gemma4(s, shape, json);
+    if (shape.block == Block::qwen3_next) return add_linear_attention(s, shape, json);
     if (shape.block == Block::olmo3) use_kinds_of_rope(s, shape, json);
     if (is_glm(shape)) json["use_qk_norm"] = a.norm != HeadNorm::none;
     if (is_glm(shape)) json["partial_rotary_factor"] = s.real("partial_rotary_factor");
@@ -248,7 +267,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
   json[is_qwen(shape) ? "num_experts" : "num_local_experts"] = moe.experts;
   if (shape.block == Block::gpt_oss && moe.limit > 0) json["swiglu_limit"] = moe.limit;
   if (!is_qwen(shape)) return;
-  if (shape.block == Block::qwen2_moe) json["shared_expert_intermediate_size"] = moe.shared_dim;
+  if (shape.block == Block::qwen2_moe || shape.block == Block::qwen3_next) json["shared_expert_intermediate_size"] = moe.shared_dim;
   json["moe_intermediate_size"] = moe.mlp_dim;
   json["decoder_sparse_step"] = 1;
   json["norm_topk_prob"] = s.text("routed_weights") != "scores";

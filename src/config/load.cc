@@ -248,8 +248,6 @@ constexpr std::pair<std::string_view, std::string_view> kLacking[] = {{"deepseek
                                                                       {"deepseek4", "compressed attention"},
                                                                       {"deepseek3-671b-batchsplit", "a schedule that splits the batch"},
                                                                       {"gemma4-e", "embeddings of each layer"},
-                                                                      {"qwen3-next", "linear attention"},
-                                                                      {"qwen3.5", "linear attention"},
                                                                       {"qwen3-omni", "images and sound"},
                                                                       {"qwen3-vl", "images"}};
 
@@ -475,6 +473,7 @@ Loaded load(const std::vector<std::string>& arguments) {
   assign_all(settings, preset);
   assign_all(settings, environment);
   assign_all(settings, line.overrides);
+  take_older_names(settings, loaded.notices);
   name_by_whole_paths(settings);
 
   apply_rule_set(settings, loaded.notices);

@@ -27,6 +27,9 @@ struct ModelNaming {
 };
 ModelNaming what_names_the_model(const std::vector<std::string>& arguments);
 
+// Gives keys the values of their older names, with notices.
+void take_older_names(Settings& settings, std::vector<std::string>& notices);
+
 // Answers options that were replaced by a rule set: with notices, or by refusing them.
 void answer_replaced_options(const Settings& settings, std::vector<std::string>& notices);
 

@@ -11,7 +11,7 @@ namespace {
 
 bool has_experts(Block block) {
   return is_one_of(block, {Block::mixtral, Block::deepseek, Block::qwen2_moe, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt_oss,
-                           Block::llama4, Block::envy});
+                           Block::llama4, Block::envy, Block::qwen3_next});
 }
 
 void check_layers(const ModelShape& shape, const Settings& settings) {
@@ -62,12 +62,6 @@ void check_indexer(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("indexer_head_dim is {}, of which {} are rotated (qk_rope_head_dim)", heads.index_dim, heads.qk_rope_head_dim),
            where("indexer_head_dim"), fmt::format("indexer_head_dim={}", heads.qk_rope_head_dim));
   }
-  const std::int64_t length = settings.integer("max_target_length");
-  if (settings.real("indexer_loss_scaling_factor") > 0 && heads.index_keys >= length) {
-    refuse(fmt::format("indexer_topk is {}, of rows of {}: the indexer chooses nothing, and has no loss to learn from", heads.index_keys,
-                       counted(length, "token")),
-           where("indexer_topk"), "a smaller indexer_topk, or indexer_loss_scaling_factor=0");
-  }
 }
 
 void check_attention(const ModelShape& shape, const Settings& settings) {
@@ -83,6 +77,38 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
   if (shape.attention.index_heads > 0) check_indexer(shape, settings);
   if (shape.block == Block::gemma4 && shape.attention.fused && settings.boolean("share_kv_projections")) {
     refuse("share_kv_projections=true leaves no values to be made by fused_qkv", settings.origin("fused_qkv").where, "fused_qkv=false");
+  }
+}
+
+// What MaxText's layers of these families do not have either.
+void check_delta(const ModelShape& shape, const Settings& settings) {
+  const auto where = [&](const char* key) { return settings.origin(key).where; };
+  const DeltaShape& heads = shape.delta;
+  if (heads.value_heads % heads.key_heads != 0) {
+    refuse(fmt::format("{} of values over {} of keys in linear attention, a whole number for each was expected",
+                       counted(heads.value_heads, "head"), heads.key_heads),
+           where("gdn_num_value_heads"), "choose gdn_num_key_heads so that it divides");
+  }
+  if (shape.attention.rotary_dim % 2 != 0) {
+    refuse(fmt::format("{} of {} dims of a head are rotated, an even number was expected", shape.attention.rotary_dim,
+                       shape.attention.head_dim),
+           where("partial_rotary_factor"), "choose partial_rotary_factor so that pairs are rotated");
+  }
+  if (rope_is_interleaved(settings)) {
+    refuse(fmt::format("decoder_block={} rotates halves of a head, not neighbours", settings.text("decoder_block")), where("rope_type"),
+           "rope_type=default, or rope_interleave=false");
+  }
+  const auto has_none = [&](const char* key) {
+    if (!settings.boolean(key)) return;
+    refuse(fmt::format("{}=true is not there for decoder_block={}", key, settings.text("decoder_block")), where(key),
+           fmt::format("{}=false", key));
+  };
+  for (const char* key : {"fused_qkv", "attention_bias", "attention_sink", "temperature_tuning"}) has_none(key);
+  for (const char* key : {"layer_attention", "layer_positions", "layer_mlp"}) {
+    if (settings.texts(key).empty()) continue;
+    refuse(fmt::format("{} is not heeded by decoder_block={}, whose last layer of a cycle has attention, and the others linear attention",
+                       key, settings.text("decoder_block")),
+           where(key), fmt::format("{}=[], and inhomogeneous_layer_cycle_interval", key));
   }
 }
 
@@ -111,7 +137,7 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("num_experts is {}, but decoder_block={} has no experts", moe.experts,
                        settings.text("decoder_block")),
            settings.origin("num_experts").where,
-           "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4 or envy");
+           "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4, envy, qwen3_next or qwen3_5");
   }
   if (shape.block == Block::gemma4 && moe.experts > 1 && moe.shared_experts < 1) {
     refuse("shared_experts is 0, decoder_block=gemma4 has an MLP beside its experts", settings.origin("shared_experts").where,
@@ -130,7 +156,7 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
 // MaxText builds modules of other layers than the model's own for some families, and none for others.
 bool may_predict_ahead(Block block) {
   return !is_one_of(block, {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4, Block::gpt3, Block::llama4, Block::envy,
-                            Block::qwen3_custom_moe});
+                            Block::qwen3_custom_moe, Block::qwen3_next});
 }
 
 void check_prediction(const ModelShape& shape, const Settings& settings) {
@@ -161,6 +187,7 @@ void check_model(const ModelShape& shape, const Settings& settings) {
   check_layers(shape, settings);
   check_attention(shape, settings);
   check_heads(shape, settings);
+  if (shape.block == Block::qwen3_next) check_delta(shape, settings);
   check_experts(shape, settings);
   check_prediction(shape, settings);
 }

@@ -35,6 +35,8 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
     facts["indexer_n_heads"] = std::to_string(a.index_heads);
     facts["indexer_head_dim"] = std::to_string(a.index_dim);
     facts["indexer_topk"] = std::to_string(a.index_keys);
+    if (a.index_heads > 0) facts["indexer_mask_exact_topk"] = yes_or_no(s.boolean("indexer_mask_exact_topk"));
+    facts["rope_interleave"] = yes_or_no(rope_is_interleaved(s));
     return;
   }
   facts["base_num_kv_heads"] = std::to_string(a.kv_heads);
@@ -101,7 +103,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["mlp_bias"] = yes_or_no(moe.bias);
   facts["routed_weights"] = weights_of(s);
   const bool may_share = shape.block == Block::deepseek || shape.block == Block::qwen2_moe || shape.block == Block::llama4 ||
-                         shape.block == Block::gemma4;
+                         shape.block == Block::gemma4 || shape.block == Block::qwen3_next;
   facts["shared_experts"] = std::to_string(may_share ? moe.shared_dim : 0);
   facts["mlp_activations_limit"] = number(moe.limit > 0 ? moe.limit : -1);
   if (shape.block != Block::deepseek) return;
@@ -133,7 +135,7 @@ void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
   for (std::int64_t layer = 0; layer < shape.layers_of_model(); ++layer) {
     const LayerShape& of = deepseek ? LayerShape{} : shape.layer(layer % shape.layers_per_cycle());
     const bool has_experts = deepseek ? layer >= shape.dense_layers : of.has_experts;
-    sights += of.chunk > 0 ? fmt::format("chunk {} ", of.chunk) : fmt::format("{} ", of.window);
+    sights += of.is_linear ? "linear " : of.chunk > 0 ? fmt::format("chunk {} ", of.chunk) : fmt::format("{} ", of.window);
     positions += of.has_rope ? "rotary " : "none ";
     mlps += has_experts ? "moe " : "dense ";
     slides = slides || of.window > 0;
@@ -152,6 +154,16 @@ void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
   if (has_dense) facts["base_mlp_dim"] = std::to_string(shape.mlp_dim);
   const bool gates = has_dense || shape.block != Block::gpt_oss;
   if (gates) facts["mlp_activations"] = join(s.texts("mlp_activations"), ",");
+}
+
+void add_delta(const ModelShape& shape, Facts& facts) {
+  const DeltaShape& delta = shape.delta;
+  facts["gdn_num_key_heads"] = std::to_string(delta.key_heads);
+  facts["gdn_num_value_heads"] = std::to_string(delta.value_heads);
+  facts["gdn_key_head_dim"] = std::to_string(delta.key_dim);
+  facts["gdn_value_head_dim"] = std::to_string(delta.value_dim);
+  facts["gdn_conv_kernel_dim"] = std::to_string(delta.window);
+  facts["use_qk_norm_in_gdn"] = yes_or_no(delta.norms_keys);
 }
 
 void add_norms(const ModelShape& shape, Facts& facts) {
@@ -196,6 +208,7 @@ Facts model_facts(const Settings& s) {
   add_rope(s, facts);
   add_experts(s, shape, facts);
   add_layers(s, shape, facts);
+  if (shape.block == Block::qwen3_next) add_delta(shape, facts);
   return facts;
 }
 

@@ -26,6 +26,8 @@ constexpr std::pair<std::string_view, Block> kBlocks[] = {{"default", Block::pla
                                                           {"qwen3", Block::qwen3},
                                                           {"qwen3_moe", Block::qwen3_moe},
                                                           {"qwen3_custom_moe", Block::qwen3_custom_moe},
+                                                          {"qwen3_next", Block::qwen3_next},
+                                                          {"qwen3_5", Block::qwen3_next},
                                                           {"gpt3", Block::gpt3},
                                                           {"gpt_oss", Block::gpt_oss},
                                                           {"gemma", Block::gemma},
@@ -76,6 +78,7 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.sinks = settings.boolean("attention_sink");
   shape.score_scale = settings.real("attention_score_scale");
   shape.latent = settings.text("attention_type") == "mla";
+  if (shape.latent && settings.text("decoder_block") == "deepseek") shape.kv_heads = shape.query_heads;  // a latent is all heads'
   shape.q_lora_rank = settings.integer("q_lora_rank");
   shape.kv_lora_rank = settings.integer("kv_lora_rank");
   shape.qk_nope_head_dim = settings.integer("qk_nope_head_dim");
@@ -93,6 +96,17 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
                        shape.query_heads, shape.kv_heads),
            settings.origin("base_num_kv_heads").where, "choose base_num_kv_heads so that it divides");
   }
+  return shape;
+}
+
+DeltaShape delta_of(const Settings& settings) {
+  DeltaShape shape;
+  shape.key_heads = settings.integer("gdn_num_key_heads");
+  shape.value_heads = settings.integer("gdn_num_value_heads");
+  shape.key_dim = settings.integer("gdn_key_head_dim");
+  shape.value_dim = settings.integer("gdn_value_head_dim");
+  shape.window = settings.integer("gdn_conv_kernel_dim");
+  shape.norms_keys = settings.boolean("use_qk_norm_in_gdn");
   return shape;
 }
 
@@ -132,7 +146,8 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   const std::int64_t own_dim = settings.integer("base_moe_mlp_dim");
   const bool has_own_dim = own_dim > 0 && settings.text("decoder_block") != "gpt_oss";
   shape.mlp_dim = (has_own_dim ? own_dim : settings.integer("base_mlp_dim")) * scales.mlp;
-  shape.shared_experts = settings.integer("shared_experts");
+  // Qwen3-Next has one, whatever the key says.
+  shape.shared_experts = has_delta_layers(settings) ? 1 : settings.integer("shared_experts");
   const std::int64_t shared_dim = settings.integer("shared_expert_mlp_dim");
   const bool is_gemma = settings.text("decoder_block") == "gemma4";
   const std::int64_t own_shared_dim = is_gemma ? settings.integer("base_mlp_dim") * scales.mlp : shape.mlp_dim;
@@ -152,11 +167,12 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
 
 // Whether the family's own layers differ from each other.
 bool has_own_cycle(Block block) {
-  return is_one_of(block, {Block::gpt_oss, Block::llama4, Block::olmo3, Block::gemma2, Block::gemma3, Block::gemma4, Block::envy});
+  return is_one_of(block, {Block::gpt_oss, Block::llama4, Block::olmo3, Block::gemma2, Block::gemma3, Block::gemma4, Block::envy,
+                           Block::qwen3_next});
 }
 
 HeadNorm head_norm_of(Block block, const Settings& settings) {
-  if (block == Block::gemma3 || block == Block::gemma4) return HeadNorm::each;
+  if (is_one_of(block, {Block::gemma3, Block::gemma4, Block::qwen3_next})) return HeadNorm::each;
   if (is_one_of(block, {Block::plain, Block::gpt3, Block::gemma, Block::gemma2}) || !settings.boolean("use_qk_norm")) return HeadNorm::none;
   return block == Block::llama4 ? HeadNorm::after_rope : block == Block::olmo3 ? HeadNorm::all : HeadNorm::each;
 }
@@ -164,7 +180,7 @@ HeadNorm head_norm_of(Block block, const Settings& settings) {
 // Whether the family scales scores; otherwise the query's kernel is scaled instead.
 bool has_own_scale(Block block) {
   return is_one_of(block, {Block::qwen2, Block::qwen3, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt3, Block::gpt_oss,
-                           Block::llama4, Block::gemma3, Block::olmo3, Block::envy});
+                           Block::llama4, Block::gemma3, Block::olmo3, Block::envy, Block::qwen3_next});
 }
 
 // For each layer of a cycle that `key` lists, the index in `known` of its word. Empty if the key is.
@@ -210,6 +226,9 @@ struct OwnLayer {
     if (block == Block::llama4) return turns_here ? Sight::chunked : Sight::full;
     return is_last_of(layers_to_a_full_one()) ? Sight::full : Sight::sliding;
   }
+  bool is_linear() const {
+    return block == Block::qwen3_next && !is_last_of(settings.integer("inhomogeneous_layer_cycle_interval"));
+  }
   bool has_experts() const {
     const bool interleaves = block == Block::llama4 || block == Block::envy;
     return !interleaves || is_last_of(settings.integer("interleave_moe_layer_step"));
@@ -230,6 +249,7 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
     const OwnLayer own{shape.block, settings, static_cast<std::int64_t>(i)};
     made[i].has_rope = positions.empty() ? own.has_rope() : positions[i % positions.size()] == 0;
     const Sight sees = sight.empty() ? own.sight(made[i].has_rope) : static_cast<Sight>(sight[i % sight.size()]);
+    made[i].is_linear = own.is_linear();
     if (sees == Sight::sliding) made[i].window = settings.integer("sliding_window_size");
     made[i].has_global_heads = shape.block == Block::gemma4 && sees == Sight::full;
     if (sees == Sight::chunked) made[i].chunk = settings.integer("chunk_attn_window_size");
@@ -246,7 +266,7 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
 
 bool is_one_of(Block block, std::initializer_list<Block> all) { return std::find(all.begin(), all.end(), block) != all.end(); }
 
-bool trains_indexer_alone(const Settings& settings) {
+bool leaves_out_entropy(const Settings& settings) {
   return settings.boolean("use_indexer") && settings.real("indexer_loss_scaling_factor") > 0 &&
          !settings.boolean("indexer_sparse_training");
 }
@@ -290,6 +310,8 @@ bool clamps_experts(const Settings& settings) {
 bool caps_scores(const Settings& settings) {
   return is_one_of(block_of(settings), {Block::llama2, Block::deepseek, Block::gemma2, Block::gemma3, Block::gemma4});
 }
+
+bool has_delta_layers(const Settings& settings) { return block_of(settings) == Block::qwen3_next; }
 
 bool is_gemma(const Settings& settings) {
   return is_one_of(block_of(settings), {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4});
@@ -341,6 +363,8 @@ ModelShape model_shape(const Settings& settings) {
   shape.attention.norm = head_norm_of(shape.block, settings);
   shape.attention.out_dim = shape.emb_dim;
   if (caps_scores(settings)) shape.attention.score_cap = settings.real("attn_logits_soft_cap");
+  shape.attention.gates_out = shape.attention.flat_out = shape.block == Block::qwen3_next;
+  if (shape.block == Block::qwen3_next) shape.delta = delta_of(settings);
   if (shape.block == Block::gpt3) shape.attention.bias = shape.attention.out_bias = true;
   if (shape.block == Block::qwen2) shape.attention.out_bias = false;
   const bool latent = shape.block == Block::deepseek && shape.attention.latent;
@@ -370,7 +394,8 @@ ModelShape model_shape(const Settings& settings) {
   shape.float32_gate_logits = settings.boolean("float32_gate_logits");
   shape.float32_activations = settings.boolean("activations_in_float32");
   shape.gathers_kv = settings.text("attention") != "dot_product";
-  shape.norm_scale_is_offset = shape.block == Block::gpt3 || settings.boolean("norm_scales_above_one");
+  shape.labels_norms = shape.block != Block::qwen3_next;
+  shape.norm_scale_is_offset = is_one_of(shape.block, {Block::gpt3, Block::qwen3_next}) || settings.boolean("norm_scales_above_one");
   shape.scales_embedding = settings.boolean("scale_embeddings");
   const bool may_norm = is_one_of(shape.block, {Block::gemma2, Block::gemma3, Block::gemma4}), is_olmo = shape.block == Block::olmo3;
   shape.norms_attention = is_olmo || (may_norm && settings.boolean("use_post_attn_norm"));

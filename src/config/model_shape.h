@@ -24,6 +24,7 @@ enum class Block {
   qwen3,
   qwen3_moe,
   qwen3_custom_moe,
+  qwen3_next,  // and Qwen3.5, whose text layers are the same
   gpt3,
   gpt_oss,
   gemma,
@@ -53,6 +54,8 @@ struct AttentionShape {
   bool scales_query_init = false;   // the query kernel is initialised smaller, by sqrt(head_dim)
   bool norms_values = false;        // normalises each head's values before they are cached
   bool scales_value_norm = false;   // with a learned scale
+  bool gates_out = false;           // a gate for each head, made with its query, multiplies the result
+  bool flat_out = false;            // the heads are one dim of the output kernel
   bool shares_values = false;       // a key before its norm is the value too
   bool rotates_half_prefixes = false;     // rotates the first dims of both halves of a head, by the whole head's frequencies
   bool scales_query_by_position = false;  // queries without rotary positions are scaled up with their position
@@ -73,6 +76,16 @@ struct AttentionShape {
 
   std::int64_t qk_head_dim() const { return latent ? qk_nope_head_dim + qk_rope_head_dim : head_dim; }
   std::int64_t value_head_dim() const { return latent ? v_head_dim : head_dim; }
+};
+
+// Linear attention (Gated DeltaNet), whose layers have a memory of fixed size instead of keys and values.
+struct DeltaShape {
+  std::int64_t key_heads = 0;
+  std::int64_t value_heads = 0;
+  std::int64_t key_dim = 0;    // of a head
+  std::int64_t value_dim = 0;  // of a head
+  std::int64_t window = 0;     // tokens that the convolution before it sees
+  bool norms_keys = true;      // keys and queries have length 1
 };
 
 // The settings of Gemma 4's layers with full attention that differ from the other layers.
@@ -116,6 +129,7 @@ struct LayerShape {
   bool has_rope = true;      // whether queries and keys have rotary positions
   bool has_experts = false;  // experts rather than a dense MLP
   bool has_global_heads = false;
+  bool is_linear = false;  // linear attention
 };
 
 struct ModelShape {
@@ -131,6 +145,7 @@ struct ModelShape {
   bool nests_layers = false;         // the layers of a cycle but its last are a stack of their own
   std::int64_t prediction_modules = 0;  // of multi-token prediction: each has layers of its own, a cycle of the last kind
   AttentionShape attention;
+  DeltaShape delta;
   GlobalHeads global_heads;
   std::int64_t mlp_dim = 0;
   std::vector<std::string> mlp_activations;
@@ -147,6 +162,7 @@ struct ModelShape {
   bool float32_activations = false;
   bool gathers_kv = true;             // attention asks for the whole context of keys and values on each device
   bool norm_scale_is_offset = false;  // norm scales are stored as their difference from one
+  bool labels_norms = true;           // norm scales have a label
   bool scales_embedding = false;  // multiplies embeddings by sqrt(emb_dim)
   bool norms_attention = false;   // normalises the result of attention
   bool norms_mlp = false;         // normalises the result of the MLP or the experts
@@ -175,6 +191,8 @@ bool clamps_experts(const Settings& settings);
 bool caps_scores(const Settings& settings);
 bool is_gemma(const Settings& settings);
 
+bool has_delta_layers(const Settings& settings);  // whether it is a family with linear attention
+
 // Whether there are more positions than the model was trained with at first.
 bool stretches_positions(const Settings& settings);
 
@@ -186,8 +204,8 @@ inline constexpr std::string_view kSavedValues[] = {
 
 MoeStrategy strategy_of(const Settings& settings);
 
-// Whether the loss is that of the indexer without that of the next tokens, so that nothing but the indexer learns.
-bool trains_indexer_alone(const Settings& settings);
+// Whether the loss leaves out that of the next tokens, because an indexer warms up.
+bool leaves_out_entropy(const Settings& settings);
 
 // Whether rotation is Llama 3.1's, of neighbours. MaxText also goes by the model's name, whatever rope_type says.
 bool uses_llama3_rope(const Settings& settings);

@@ -1,6 +1,6 @@
 // Options that something else stands for here. One that rule sets replaced: a notice if the rules in force already do the same, otherwise
 // an error that names the right ones. A value by an older name: a notice. A kernel of another engine: a notice that one of moesh's computes
-// the same.
+// the same. A key by an older name: its value is that of the key, with a notice.
 #include <array>
 #include <string_view>
 
@@ -19,11 +19,29 @@ struct Replacement {
 
 constexpr std::array<Replacement, 3> kAttentionOptions{{{"tp", "ep-tp"}, {"context", "ep-as-cp"}, {"fsdp", ""}}};
 
+constexpr std::pair<std::string_view, std::string_view> kOlderNames[] = {{"use_sparse_indexer", "use_indexer"},
+                                                                         {"index_n_heads", "indexer_n_heads"},
+                                                                         {"index_head_dim", "indexer_head_dim"},
+                                                                         {"index_topk", "indexer_topk"}};
+
 std::string spelled(std::string_view rule_set) {
   return rule_set.empty() ? "the default rules" : fmt::format("custom_mesh_and_rule={}", rule_set);
 }
 
 }  // namespace
+
+void take_older_names(Settings& settings, std::vector<std::string>& notices) {
+  for (const auto& [older, name] : kOlderNames) {
+    if (!settings.is_given(older)) continue;
+    if (settings.is_by_user(name) && settings.value(name) != settings.value(older)) {
+      refuse(fmt::format("{}={} and {}={} are given, which are two names of one key", older, to_string(settings.value(older)), name,
+                         to_string(settings.value(name))),
+             settings.origin(older).where, fmt::format("leave out {}, the older name", older));
+    }
+    settings.set(name, settings.value(older), settings.origin(older));
+    notices.push_back(fmt::format("{} is an older name of {}", older, name));
+  }
+}
 
 void answer_replaced_options(const Settings& settings, std::vector<std::string>& notices) {
   constexpr const char* kKey = "expert_shard_attention_option";

@@ -77,10 +77,20 @@ constexpr Key kIndexer[] = {
     {"indexer_loss_scaling_factor", real, "0.0", "0..1000000000", used,
      "weight of the loss by which the indexer learns to score keys as attention does; 0 for none"},
     {"indexer_sparse_training", boolean, "false", "", used,
-     "with that loss, compares chosen keys and trains all; otherwise compares all keys and trains the indexer alone"},
+     "with that loss, compares chosen keys and trains all; otherwise compares all keys and leaves out the loss of the next tokens"},
     {"indexer_use_approx_top_k", boolean, "false", "", accepted, "chooses keys approximately on TPUs; exactly here"},
     {"indexer_approx_top_k_recall", real, "0.95", "", accepted, "setting of indexer_use_approx_top_k"},
     {"mla_qk_head_chunk_size", integer, "0", "0..", accepted, "heads that the indexer scores at a time, to save memory"},
+};
+
+constexpr Key kLinearAttention[] = {
+    {"gdn_num_key_heads", integer, "16", kCount, used, "heads of keys and queries in layers with linear attention (Gated DeltaNet)"},
+    {"gdn_num_value_heads", integer, "32", kCount, used, "heads of values there, each with a memory of its own"},
+    {"gdn_key_head_dim", integer, "128", kSize, used, "width of a head of keys there"},
+    {"gdn_value_head_dim", integer, "128", kSize, used, "width of a head of values there"},
+    {"gdn_conv_kernel_dim", integer, "4", "2..64", used, "tokens that the convolution before linear attention sees"},
+    {"use_qk_norm_in_gdn", boolean, "true", "", used, "gives queries and keys of linear attention the length 1"},
+    {"gdn_chunk_size", integer, "64", kCount, accepted, "tokens that linear attention takes at a time; results are equal"},
 };
 
 constexpr Key kRope[] = {
@@ -126,13 +136,14 @@ constexpr Key kRope[] = {
     {"partial_rotary_factor", real, "1.0", kFraction, used, "share of a head that is rotated, its first dims"},
     {"nope_layer_interval", integer, "-1", kCountOrAuto, used,
      "llama4: every so many layers, one without rotary positions, which sees all before it; -1 for none"},
-    {"use_mrope", boolean, "false", "", refused, "rotary positions in time, height and width"},
+    {"use_mrope", boolean, "false", "", accepted, "rotary positions in time, height and width; those of a text's tokens are equal"},
 };
 
 constexpr Topic kAttentionTopics[] = {
     {.title = "Attention", .keys = kAttention, .is_of_models = true},
     {.title = "Multi-head latent attention", .keys = kMla, .is_of_models = true},
     {.title = "Indexer of latent attention", .keys = kIndexer, .is_of_models = true},
+    {.title = "Linear attention", .keys = kLinearAttention, .is_of_models = true},
     {.title = "Rotary positions", .keys = kRope, .is_of_models = true},
 };
 

@@ -14,7 +14,6 @@ constexpr std::string_view kHelpPages = "pages of an earlier attention kernel fo
 constexpr std::string_view kHelpEarlierLayout = "layout in memory of the cache of keys and values; results are equal";
 constexpr std::string_view kHelpStackTrace = "collection of stack traces by a cloud service";
 constexpr std::string_view kHelpPrefixBenchmark = "setting of another engine's benchmark of a cache of prompts";
-constexpr std::string_view kHelpIndexer = "an earlier name of a size of the indexer";
 constexpr std::string_view kHelpTransposedTensor = "devices along an axis that MaxText no longer has; only 1 here";
 
 constexpr Key kEarlierKernels[] = {
@@ -65,11 +64,11 @@ constexpr Key kEarlier[] = {
     {"disalbe_key_validation", boolean, "false", "", accepted, "leaves unknown keys unchecked in another engine"},
     {"inference_microbenchmark_prefix_cache_entries_num", integer, "100", "", accepted, kHelpPrefixBenchmark},
     {"inference_microbenchmark_prefix_cache_common_prefix_proportion", real, "0.5", "", accepted, kHelpPrefixBenchmark},
-    {"use_sparse_indexer", boolean, "false", "", refused, "the name that use_indexer had"},
+    {"use_sparse_indexer", boolean, "false", "", used, "the name that use_indexer had"},
     {"sparse_indexer_loss", boolean, "false", "", refused, "an earlier way to say indexer_loss_scaling_factor"},
-    {"index_n_heads", integer, "64", "", accepted, kHelpIndexer},
-    {"index_head_dim", integer, "128", "", accepted, kHelpIndexer},
-    {"index_topk", integer, "2048", "", accepted, kHelpIndexer},
+    {"index_n_heads", integer, "64", kCount, used, "the name that indexer_n_heads had"},
+    {"index_head_dim", integer, "128", kSize, used, "the name that indexer_head_dim had"},
+    {"index_topk", integer, "2048", kCount, used, "the name that indexer_topk had"},
     {"output_dir", text, "", "", accepted, "of a launcher; base_output_directory says where a run writes"},
     {"fsdp_shard_on_exp", boolean, "false", "", used, "the name that shard_exp_on_fsdp had"},
     {"ici_tensor_transpose_parallelism", integer, "1", kAxisSize, refused, kHelpTransposedTensor},

@@ -9,7 +9,6 @@ using enum Status;
 
 constexpr std::string_view kHelpMoba = "setting of moba";
 constexpr std::string_view kHelpCompressed = "setting of attention_type=compressed";
-constexpr std::string_view kHelpGatedDeltaNet = "setting of gated delta-net layers, which moesh does not have";
 constexpr std::string_view kHelpHyperConnections = "setting of mhc_expansion_rate";
 constexpr std::string_view kHelpEngram = "setting of engram_layers";
 constexpr std::string_view kHelpOtherDiffusion = "setting of block diffusion, which moesh does not do";
@@ -22,16 +21,6 @@ constexpr Key kSparseAttention[] = {
     {"o_groups", integer, "0", "0..", accepted, kHelpCompressed},
     {"compress_ratios", integers, "[]", "", accepted, kHelpCompressed},
     {"compressed_rope_max_timescale", integer, "160000", "", accepted, kHelpCompressed},
-};
-
-constexpr Key kLinearAttention[] = {
-    {"gdn_conv_kernel_dim", integer, "4", "", accepted, kHelpGatedDeltaNet},
-    {"gdn_key_head_dim", integer, "128", "", accepted, kHelpGatedDeltaNet},
-    {"gdn_value_head_dim", integer, "128", "", accepted, kHelpGatedDeltaNet},
-    {"gdn_num_key_heads", integer, "16", "", accepted, kHelpGatedDeltaNet},
-    {"gdn_num_value_heads", integer, "32", "", accepted, kHelpGatedDeltaNet},
-    {"gdn_chunk_size", integer, "64", "", accepted, kHelpGatedDeltaNet},
-    {"use_qk_norm_in_gdn", boolean, "true", "", accepted, kHelpGatedDeltaNet},
 };
 
 constexpr Key kResidual[] = {
@@ -68,7 +57,6 @@ constexpr Key kDiffusion[] = {
 
 constexpr Topic kOtherModelsTopics[] = {
     {"Sparse and compressed attention", kSparseAttention},
-    {"Linear attention", kLinearAttention},
     {"Other residual streams and embeddings", kResidual},
     {"Block diffusion", kDiffusion},
 };

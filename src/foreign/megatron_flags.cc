@@ -40,8 +40,11 @@ constexpr KnownFlags kIdle[] = {
      "embedding-path indexer-batch-size indexer-log-interval num-classes img-h img-w num-channels patch-dim classes-fraction "
      "data-per-class-fraction no-data-sharding head-lr-mult vision-* swin-backbone-type mask-type mask-factor iter-per-epoch "
      "dino-* moe-upcycling-granularity sft-tokenizer-prompt-format logits-* mtp-standalone "
-     "mtp-use-repeated-layer mtp-detach-heads mtp-hsm mtp-hybrid-override-pattern qk-clip-alpha dsa-* no-dsa-* disable-dsa-* "
-     "linear-conv-kernel-dim linear-key-head-dim linear-value-head-dim linear-num-key-heads linear-num-value-heads mup-* "
+     "mtp-use-repeated-layer mtp-detach-heads mtp-hsm mtp-hybrid-override-pattern qk-clip-alpha dsa-kernel-backend "
+     "dsa-indexer-rope-interleaved no-dsa-indexer-rope-interleaved disable-dsa-indexer-rope-interleaved "
+     "dsa-indexer-rotate-activation no-dsa-indexer-rotate-activation disable-dsa-indexer-rotate-activation "
+     "dsa-indexer-k-norm-epsilon dsa-indexer-topk-freq dsa-indexer-skip-topk-offset "
+     "mup-* "
      "mhc-* mrope-section gdp-* disable-mamba-mem-eff-path enable-gpt-oss export-*"},
     {"how and when bytes travel, which moesh plans by itself",
      "tp-comm-* overlap-cpu-optimizer-d2h-h2d no-overlap-p2p-communication overlap-grad-reduce ddp-* gtp-* "
@@ -115,7 +118,6 @@ constexpr DifferingFlag kDiffering[] = {
     {"hybrid-override-pattern", "layers of other kinds than attention and MLPs are planned as these"},
     {"is-hybrid-model", "layers of other kinds than attention and MLPs are planned as these"},
     {"spec", "the layers of the module that it names are not known: those of the other flags are planned"},
-    {"linear-attention-freq", "full attention is planned in every layer"},
     {"heterogeneous-layers-config-path", "all layers are planned alike"},
     {"heterogeneous-layers-config-encoded-json", "all layers are planned alike"},
     {"yaml-cfg", "what the file says is not read: give its settings as flags"},
@@ -130,7 +132,6 @@ constexpr DifferingFlag kDiffering[] = {
     {"moe-use-upcycling", "a model with experts is planned, not made of a dense one"},
     {"enable-mhc-connections", "one residual stream is planned"},
     {"mhc-num-residual-streams", "one residual stream is planned"},
-    {"attention-output-gate", "attention's result has no gate here"},
     {"qk-clip", "weights of queries and keys are not clipped"},
     {"fp32-residual-connection", "the residual stream is planned in bfloat16: it takes half of the memory"},
     {"apply-residual-connection-post-layernorm", "the residual stream leaves out the norm"},
@@ -200,6 +201,8 @@ constexpr std::string_view kTranslated[] = {
     "num-query-groups", "kv-channels", "qk-layernorm", "qk-l2-norm", "q-lora-rank", "kv-lora-rank", "qk-head-dim",
     "qk-pos-emb-head-dim", "v-head-dim", "experimental-attention-variant", "dsa-indexer-n-heads", "dsa-indexer-head-dim",
     "dsa-indexer-topk", "dsa-indexer-loss-coeff", "dsa-indexer-use-sparse-loss",
+    "linear-attention-freq", "linear-conv-kernel-dim", "linear-key-head-dim", "linear-value-head-dim", "linear-num-key-heads",
+    "linear-num-value-heads", "attention-output-gate",
     "max-position-embeddings", "no-position-embedding", "rotary-base", "rotary-percent",
     "use-rope-scaling", "rope-scaling-factor", "rotary-seq-len-interpolation-factor", "rotary-scaling-factor", "mscale",
     "mscale-all-dim", "yarn-beta-fast", "yarn-beta-slow", "yarn-original-max-position-embeddings", "ffn-hidden-size",

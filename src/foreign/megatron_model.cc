@@ -100,6 +100,7 @@ class Model {
     has_groups_ = flags_.has("moe-router-num-groups") || flags_.has("moe-router-topk-scaling-factor");
     learns_balance_ = flags_.is_set("moe-router-enable-expert-bias");
     has_groups_of_heads_ = flags_.is_set("group-query-attention");
+    variant_ = flags_.text("experimental-attention-variant").value_or("");
     block_ = block();
     if (is_latent_ && !has_experts()) {
       refuse("--multi-latent-attention without experts: no family has such layers", kFromMegatron,
@@ -134,6 +135,7 @@ class Model {
 
   std::string block() const {
     if (is_latent_) return "deepseek";
+    if (variant_ == "gated_delta_net" && has_experts() && shared_ > 0 && !is_mixed_ && dense_first_ == 0) return "qwen3_next";
     if (sinks_ && has_experts()) return "gpt_oss";
     if (!has_experts()) return is_gpt3() ? "gpt3" : "llama2";
     if (is_mixed_) return shared_ > 0 ? "qwen2_moe" : "qwen3_moe";
@@ -159,31 +161,63 @@ class Model {
 
   // DeepSeek's sparse attention. With a loss over all keys Megatron-LM trains the rest too, which is planned as one over the chosen keys.
   void give_indexer() {
-    const std::optional<std::string> variant = flags_.text("experimental-attention-variant");
-    if (!variant) return;
-    if (*variant != "dsa" || !is_latent_ || !flags_.has("q-lora-rank")) {
-      translation_.differ(fmt::format("--experimental-attention-variant {}: full attention is planned", *variant));
-      return;
-    }
     give("use_indexer", true);
     give("indexer_n_heads", flags_.integer("dsa-indexer-n-heads", 1).value_or(64));
     give("indexer_head_dim", flags_.integer("dsa-indexer-head-dim", 1).value_or(128));
     const std::int64_t keys = flags_.integer("dsa-indexer-topk", 1).value_or(2048);
     give("indexer_topk", keys);
     const double factor = flags_.real("dsa-indexer-loss-coeff").value_or(0);
-    const bool chooses = keys < flags_.integer("seq-length", 1).value_or(0);
-    if (factor == 0 || !chooses) return;
+    const std::int64_t length = flags_.integer("seq-length", 1).value_or(0);
+    if (factor == 0) return;
+    if (keys >= length) {
+      return translation_.differ(fmt::format("--dsa-indexer-loss-coeff: no loss is planned for an indexer that chooses {} of {}", keys,
+                                             counted(length, "token")));
+    }
     give("indexer_loss_scaling_factor", factor);
     give("indexer_sparse_training", true);
     if (!flags_.is_set("dsa-indexer-use-sparse-loss"))
       translation_.differ("--dsa-indexer-loss-coeff: the indexer's loss is planned over the keys that it chooses, not over all");
   }
 
+  // Linear attention in all layers but the last of each cycle.
+  void give_linear_attention() {
+    const auto size = [&](std::string_view name, std::string_view key, std::int64_t otherwise) {
+      give(key, flags_.integer(name, 1).value_or(otherwise));
+    };
+    size("linear-num-key-heads", "gdn_num_key_heads", 16);
+    size("linear-num-value-heads", "gdn_num_value_heads", 32);
+    size("linear-key-head-dim", "gdn_key_head_dim", 128);
+    size("linear-value-head-dim", "gdn_value_head_dim", 128);
+    size("linear-conv-kernel-dim", "gdn_conv_kernel_dim", 4);
+    const std::vector<std::string> words = words_of(flags_, "linear-attention-freq", layers_, Marks::all_but_last, "linear", "full");
+    const auto cycle = words.empty() ? std::size_t{4} : cycle_of(words);
+    const auto full = std::count(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(std::min(cycle, words.size())), "full");
+    if (!words.empty() && (full != 1 || words[cycle - 1] != "full"))
+      translation_.differ("--linear-attention-freq: attention is planned in the last layer of each cycle, linear attention in others");
+    cycle_ = static_cast<std::int64_t>(cycle);
+    give("inhomogeneous_layer_cycle_interval", cycle_);
+  }
+
+  // What layers have besides plain attention.
+  void give_variant(bool norms_heads) {
+    const bool is_linear = is_block("qwen3_next"), gates = flags_.is_set("attention-output-gate");
+    if (is_linear) {
+      give_linear_attention();
+      if (!gates) translation_.differ("attention's result has a gate here (--attention-output-gate)");
+      if (!norms_heads) translation_.differ("queries and keys are normalised here (--qk-layernorm)");
+    } else if (variant_ == "dsa" && is_latent_ && flags_.has("q-lora-rank")) {
+      give_indexer();
+    } else if (!variant_.empty()) {
+      translation_.differ(fmt::format("--experimental-attention-variant {}: full attention is planned", variant_));
+    }
+    if (gates && !is_linear) translation_.differ("--attention-output-gate: attention's result has no gate here");
+  }
+
   void give_attention() {
     const std::int64_t of_heads = flags_.integer("num-query-groups", 1).value_or(1);
     const std::optional<std::int64_t> head_dim = flags_.integer("kv-channels", 1);
     const bool norms_heads = flags_.is_set("qk-layernorm") || flags_.is_set("qk-l2-norm");
-    give_indexer();
+    give_variant(norms_heads);
     if (!is_latent_) give("base_num_kv_heads", has_groups_of_heads_ ? of_heads : heads_);
     if (is_latent_) {
       give("attention_type", "mla");
@@ -213,13 +247,17 @@ class Model {
   void give_head_norms() {
     if (is_block("gpt3")) {
       translation_.differ("--qk-layernorm: queries and keys are not normalised in this family");
-    } else {
+    } else if (!is_block("qwen3_next")) {
       give("use_qk_norm", true);
     }
   }
 
   void give_biases() {
     if (is_block("gpt3")) return;
+    if (is_block("qwen3_next")) {
+      if (has_bias_ || has_qkv_bias_) translation_.differ("products have no biases here (--disable-bias-linear)");
+      return;
+    }
     if (has_bias_ || has_qkv_bias_) give("attention_bias", true);
     if (!has_bias_ && has_qkv_bias_) give("attention_out_bias", false);
     if (has_bias_ && is_block("gpt_oss")) give("mlp_bias", true);
@@ -286,17 +324,19 @@ class Model {
              fmt::format("--swiglu --moe-ffn-hidden-size {}, with about as many parameters", std::max<std::int64_t>(1, width * 2 / 3)));
     }
     if (!is_block("gpt_oss")) give("base_moe_mlp_dim", width);
-    if (is_block("gpt_oss") || is_block("mixtral") || (is_block("deepseek") && dense_first_ == 0)) give("base_mlp_dim", width);
+    const bool has_no_dense = is_block("mixtral") || is_block("qwen3_next") || (is_block("deepseek") && dense_first_ == 0);
+    if (is_block("gpt_oss") || has_no_dense) give("base_mlp_dim", width);
     if (shared_ > 0) give_shared();
     give_routing();
   }
 
   void give_shared() {
-    give("shared_experts", std::int64_t{1});
+    const bool has_gate_here = is_block("qwen2_moe") || is_block("qwen3_next");
+    if (!is_block("qwen3_next")) give("shared_experts", std::int64_t{1});
     give("shared_expert_mlp_dim", shared_);
-    if (has_gate_ && !is_block("qwen2_moe"))
+    if (has_gate_ && !has_gate_here)
       translation_.differ("--moe-shared-expert-gate: the shared expert has no gate here, a vector a layer");
-    if (!has_gate_ && is_block("qwen2_moe")) translation_.differ("the shared expert has a gate here, a vector a layer");
+    if (!has_gate_ && has_gate_here) translation_.differ("the shared expert has a gate here, a vector a layer");
   }
 
   void give_routing() {
@@ -348,11 +388,12 @@ class Model {
     const std::vector<std::string> attention = sights();
     const std::vector<std::string> positions = words_of(flags_, "no-rope-freq", layers_, Marks::last, "none", "rotary");
     const std::vector<std::string> mlps = is_mixed_ ? mlps_ : std::vector<std::string>();
-    const bool has_own = is_block("deepseek") || is_block("gpt3");
+    const bool has_own = is_block("deepseek") || is_block("gpt3") || is_block("qwen3_next");
     if (has_own && (!attention.empty() || !positions.empty())) {
       translation_.differ("--window-size and --no-rope-freq: all layers of this family see all tokens, and turn by their positions");
       return;
     }
+    if (is_block("qwen3_next")) return;
     const std::size_t cycle = std::lcm(cycle_of(attention), std::lcm(cycle_of(positions), cycle_of(mlps)));
     cycle_ = static_cast<std::int64_t>(cycle);
     if (attention.empty() && positions.empty() && mlps.empty()) return;
@@ -421,7 +462,7 @@ class Model {
 
   Flags& flags_;
   Translation& translation_;
-  std::string block_, norm_, positions_;
+  std::string block_, variant_, norm_, positions_;
   std::int64_t layers_ = 0, dense_first_ = 0, width_ = 0, heads_ = 0, mlp_ = 0, shared_ = 0, experts_ = 0, cycle_ = 1;
   std::vector<std::string> mlps_;  // "dense" or "moe" per layer
   bool is_latent_ = false, is_mixed_ = false, has_bias_ = false, has_qkv_bias_ = false, is_gated_ = false, is_quick_ = false;

@@ -112,7 +112,9 @@ class Backward {
 
   Tensor cotangent_or_zeros(Tensor of) {
     const Tensor found = cotangent(of.id);
-    return found ? found : fill(builder_, 0, of.shape(), of.dtype());
+    if (found) return found;
+    builder_.set_path(builder_.graph().producer_of(of.id).path + "'");
+    return fill(builder_, 0, of.shape(), of.dtype());
   }
 
  private:
@@ -232,15 +234,17 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const Gi
   }
   for (std::size_t i = 0; i < parts.shared; ++i) {
     const Tensor shared = known[inputs[parts.carried + i]];
-    if (!is_floating(shared.dtype())) continue;
+    const Tensor cotangent = backward.cotangent(shared.id);
+    if (!cotangent) continue;
     result.shared.push_back(i);
-    b.mark_result(backward.cotangent_or_zeros(shared));
+    b.mark_result(cotangent);
   }
   for (std::size_t i = 0; i < parts.sliced; ++i) {
     const Tensor slice = known[inputs[parts.carried + parts.shared + i]];
-    if (!is_floating(slice.dtype())) continue;
+    const Tensor cotangent = backward.cotangent(slice.id);
+    if (!cotangent) continue;
     result.gradients.push_back(i);
-    b.mark_result(backward.cotangent_or_zeros(slice));
+    b.mark_result(cotangent);
   }
   const Graph whole = with_operands_replaced(b.take(), stand_ins);
   const std::vector<bool> is_needed = needed_nodes(whole);
@@ -303,9 +307,10 @@ std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vec
     of.stacks.push_back(parts.of.slices[sliced]);
     results.emplace_back(stacked.shape(), stacked.dtype());
   }
+  std::vector<Tensor> cotangents(node.operands.size());
+  if (results.empty()) return cotangents;
   of.body = std::make_shared<const Graph>(std::move(body.graph));
   const std::vector<Tensor> made = builder_.add(Op::repeat, "", operands, of, results);
-  std::vector<Tensor> cotangents(node.operands.size());
   std::size_t next = 0;
   for (std::size_t i = 0; i < parts.carried; ++i) {
     if (body.flows[i]) cotangents[i] = made[next++];

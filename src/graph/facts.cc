@@ -38,6 +38,8 @@ const OpFacts& facts_of(Op op) {
     case Op::chosen_rows: return ops::kChosenRows;
     case Op::attention_shares: return ops::kAttentionShares;
     case Op::index_loss: return ops::kIndexLoss;
+    case Op::causal_conv: return ops::kCausalConv;
+    case Op::delta_rule: return ops::kDeltaRule;
     case Op::cache_write: return ops::kCacheWrite;
     case Op::embed: return ops::kEmbed;
     case Op::positions: return ops::kPositions;
@@ -81,6 +83,8 @@ const OpFacts& facts_of(Op op) {
     case Op::rms_norm_grad_of_dots: return ops::kRmsNormGradOfDots;
     case Op::attention_grad: return ops::kAttentionGrad;
     case Op::index_scores_grad: return ops::kIndexScoresGrad;
+    case Op::causal_conv_grad: return ops::kCausalConvGrad;
+    case Op::delta_rule_grad: return ops::kDeltaRuleGrad;
     case Op::index_loss_grad: return ops::kIndexLossGrad;
     case Op::embed_grad: return ops::kEmbedGrad;
     case Op::embed_add: return ops::kEmbedAdd;

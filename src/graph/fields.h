@@ -187,15 +187,18 @@ constexpr auto words_of(const Rounded*) { return words_up_to<Rounded::float8>("n
 constexpr auto words_of(const Role*) {
   return words_up_to<Role::prediction_kernel>(
       "none", "embedding", "position_embedding", "output_projection", "norm_scale", "norm_bias", "attention_norm_scale",
-      "attention_kernel", "attention_fused_kernel", "attention_down_kernel", "attention_out_kernel", "attention_bias",
-      "attention_sinks", "index_kernel", "index_down_kernel", "index_norm", "mlp_kernel", "mlp_bias", "shared_expert_kernel",
+      "attention_kernel", "attention_fused_kernel", "attention_down_kernel", "attention_out_kernel", "attention_flat_out_kernel",
+      "attention_bias", "attention_sinks", "index_kernel", "index_down_kernel", "index_norm", "delta_kernel", "delta_conv", "delta_gate",
+      "delta_norm_scale", "mlp_kernel", "mlp_bias", "shared_expert_kernel", "shared_expert_gate",
       "router_kernel", "router_bias", "expert_kernel", "expert_bias", "prediction_kernel");
 }
 constexpr auto words_of(const InputOf::Kind*) { return words_up_to<InputOf::Kind::number>("value", "batch", "state", "moment", "number"); }
-constexpr auto words_of(const Initializer::Kind*) { return words_up_to<Initializer::Kind::fan_in>("zeros", "ones", "normal", "fan_in"); }
+constexpr auto words_of(const Initializer::Kind*) {
+  return words_up_to<Initializer::Kind::fan_in>("zeros", "ones", "normal", "log_uniform", "fan_in");
+}
 constexpr auto words_of(const Unary*) {
-  return words_up_to<Unary::finite>("silu", "sigmoid", "gelu", "relu", "tanh", "identity", "scale", "offset", "clamp", "sqrt",
-                                     "rsqrt", "minimum", "finite");
+  return words_up_to<Unary::finite>("silu", "sigmoid", "gelu", "relu", "tanh", "exp", "softplus", "identity", "scale", "offset", "clamp",
+                                    "sqrt", "rsqrt", "minimum", "finite");
 }
 constexpr auto words_of(const Binary*) { return words_up_to<Binary::divide>("add", "subtract", "multiply", "divide"); }
 constexpr auto words_of(const Reduction*) { return words_up_to<Reduction::sum>("sum"); }

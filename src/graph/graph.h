@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "graph/chosen_keys.h"
+#include "graph/rotation.h"
 #include "sharding/constraint.h"
 #include "sharding/role.h"
 #include "sharding/spec.h"
@@ -49,6 +50,10 @@ enum class Op : std::uint8_t {
   chosen_rows,     // keys chosen for one query, rows[B, T, ...], ...: those of these keys, [B, K, ...], ..., and then 0, or -1 for int32
   attention_shares,  // query, key[B, T, H, D], chosen keys: each head's softmax over these, summed over heads, [B, S, T] in the wide type
   index_loss,      // scores, attention_shares, chosen keys: the KL divergence of the scores' softmax from the shares, [B, S]
+  causal_conv,     // x[B, S, ...], weights[W, ...] [, kept, order, segments]: each channel's weighted sum of a token and of the
+                   // W - 1 before it [, what to keep], see delta_rule.h
+  delta_rule,      // query, key[B, S, G, D], value[B, S, G, R, V], decay, rate[B, S, G, R], segments [, state, order]: what is read of a
+                   // memory that each token decays and corrects, like value [, the state after the tokens], see delta_rule.h
   cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows written to these of its T slots
   embed,           // table, tokens
   positions,       // segments[B, S]: the number of positions that count, which are those in a segment other than 0, float32
@@ -103,6 +108,8 @@ enum class Op : std::uint8_t {
   rms_norm_grad_of_dots,  // x, scale, dy, row_dot(x, x), row_dot(x, dy, scale) [, addend to dx]: as rms_norm_grad
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
   index_scores_grad,   // query, key, weights, order, dscores: dquery, dkey, dweights
+  causal_conv_grad,    // x, weights, dy: dx, dweights
+  delta_rule_grad,     // query, key, value, decay, rate, segments, dy: dquery, dkey, dvalue, ddecay, drate
   index_loss_grad,     // scores, attention_shares, chosen keys, dy: dscores
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable
@@ -135,6 +142,8 @@ enum class Unary : std::uint8_t {
   gelu,
   relu,
   tanh,
+  exp,
+  softplus,
   identity,
   scale,
   offset,
@@ -148,7 +157,7 @@ enum class Binary : std::uint8_t { add, subtract, multiply, divide };
 enum class Reduction : std::uint8_t { sum };
 
 struct Initializer {
-  enum class Kind : std::uint8_t { zeros, ones, normal, fan_in };
+  enum class Kind : std::uint8_t { zeros, ones, normal, log_uniform, fan_in };  // log_uniform: logarithms of numbers up to 16
   Kind kind = Kind::fan_in;
   std::int64_t fan_in = 1;   // the number of inputs that one output sums
   double divisor = 1;        // a further divisor of the standard deviation
@@ -243,29 +252,6 @@ struct FillOf {
 struct RmsNormOf {
   double epsilon = 1e-5;
   std::int64_t width = 0;  // of whole rows, if rows are sharded; else 0
-};
-struct RopeOf {
-  enum class Kind : std::uint8_t { standard, llama3, yarn };
-  Kind kind = Kind::standard;
-  bool interleave = false;  // pairs (2i, 2i+1) instead of halves
-  double min_timescale = 1;
-  double max_timescale = 10000;
-  double linear_scaling = 1;
-  double factor = 1;  // yarn, llama3
-  double beta_fast = 32;
-  double beta_slow = 1;
-  double low_freq_factor = 1;
-  double high_freq_factor = 4;
-  std::int64_t original_max_positions = 4096;
-  bool truncate = true;
-  bool attention_scaling = false;
-  double attention_factor = -1;  // multiplies the result; -1: as attention_scaling says
-  bool inverse = false;  // rotates backward, as the gradient of a rotation does
-};
-// The factor at a position: 1 + scale * ln(1 + floor((position + 1) / floor)).
-struct TemperOf {
-  double scale = 0.1;
-  double floor = 8192;
 };
 struct AttentionOf {
   std::int64_t window = 0;    // number of keys that a query sees; 0: all before it

@@ -19,15 +19,21 @@ MatrixDims matrix_dims(sharding::Role role, const Shape& shape) {
     case Role::attention_bias:
     case Role::attention_sinks:
     case Role::index_norm:
+    case Role::delta_conv:
+    case Role::delta_gate:
+    case Role::delta_norm_scale:
     case Role::router_bias: return {};
     case Role::attention_kernel:
     case Role::index_kernel: return {true, {0}, {last - 1, last}};
     case Role::attention_out_kernel: return {true, {0, last - 1}, {last}};
+    case Role::attention_flat_out_kernel:
     case Role::attention_fused_kernel:
     case Role::attention_down_kernel:
     case Role::index_down_kernel:
+    case Role::delta_kernel:
     case Role::mlp_kernel:
     case Role::shared_expert_kernel:
+    case Role::shared_expert_gate:
     case Role::prediction_kernel:
     case Role::router_kernel: return {true, {0}, {last}};
     case Role::expert_kernel:

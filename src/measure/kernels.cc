@@ -31,6 +31,8 @@ using run::Array;
 enum class Of {
   numbers,    // of the type that is measured
   wide,       // float32
+  decays,     // float32, below 0
+  heads,      // of the type that is measured, so small that heads have about length 1
   positions,  // 0, 1, ... in each row
   ones,
   below,      // integers below `limit`
@@ -67,7 +69,11 @@ std::vector<Case> all_cases() {
   const Operand sizes{{kExperts}, Of::even, kRouted}, of_experts{{kExperts, kExpertDims, kWidth}};
   const Operand tokens{{kRows, kLength}, Of::below, kWords}, places{{kRows, kLength}, Of::positions}, segments{{kRows, kLength}, Of::ones};
   const Operand query{{kRows, kLength, kHeads, kHeadDim}}, key{{kRows, kLength, kKeyHeads, kHeadDim}};
-  const Operand wide_parameters{{kParameters}, Of::wide};
+  const Operand wide_parameters{{kParameters}, Of::wide}, x_by_row{{kRows, kLength, kDims}};
+  constexpr std::int64_t kSharing = 2, kMemoryWidth = 128;  // heads of values for each of keys, and their widths
+  const Operand unit_key{{kRows, kLength, kKeyHeads, kMemoryWidth}, Of::heads};
+  const Operand memory_value{{kRows, kLength, kKeyHeads, kSharing, kMemoryWidth}};
+  const Operand memory_decay{{kRows, kLength, kKeyHeads, kSharing}, Of::decays}, memory_rate{memory_decay.shape, Of::heads};
   const Shape index_scores{kRows, kLength, kLength};
   const graph::AttentionOf attention{.score_scale = 0.125};
   const graph::GroupOf choices{.axes = {}, .choices = kChoices};
@@ -89,6 +95,12 @@ std::vector<Case> all_cases() {
        {query, {{kRows, kLength, kHeadDim}}, {{kRows, kLength, kHeads}, Of::wide}, places}, {{index_scores, Of::wide}}},
       {"choice of keys", Op::choose_keys, graph::ChooseKeysOf{.keys = kLength / 8, .keys_by_place = true},
        {{index_scores, Of::wide}, places, segments, places, segments}, {{{kRows, kLength, graph::words_of_keys(kLength)}, Of::below}}},
+      {"convolution of tokens", Op::causal_conv, {}, {x_by_row, {{4, kDims}}}, {{x_by_row.shape}}},
+      {"linear attention", Op::delta_rule, {}, {unit_key, unit_key, memory_value, memory_decay, memory_rate, segments},
+       {{memory_value.shape}}},
+      {"linear attention's gradient", Op::delta_rule_grad, {},
+       {unit_key, unit_key, memory_value, memory_decay, memory_rate, segments, memory_value},
+       {{unit_key.shape}, {unit_key.shape}, {memory_value.shape}, {memory_decay.shape, Of::wide}, {memory_rate.shape}}},
       {"loss over a vocabulary", Op::vocab_loss, graph::VocabLossOf{},
        {{{1, kLength, kExpertDims}}, {{kExpertDims, kWords}}, {{1, kLength}, Of::below, kWords}, {{1, kLength}, Of::ones}, {{}, Of::wide}},
        {{{}, Of::wide}, {{1, kLength, kExpertDims}}, {{kExpertDims, kWords}, Of::wide}}},
@@ -115,18 +127,21 @@ std::vector<Case> all_cases() {
 
 DType type_of(Of of, DType dtype) {
   switch (of) {
-    case Of::numbers: return dtype;
+    case Of::numbers:
+    case Of::heads: return dtype;
     case Of::wide:
+    case Of::decays:
     case Of::update: return DType::float32;
     default: return DType::int32;
   }
 }
 
-void draw(const Array& to, float from_zero) {
+void draw(const Array& to, float from_zero, float spread = 1) {
   std::vector<float> numbers(static_cast<std::size_t>(to.view.count()));
   backend::cpu::NormalDraws(2).draw(random_key(1), 0, numbers);
   backend::for_floating(to.view.dtype, [&]<typename T>() {
-    std::transform(numbers.begin(), numbers.end(), to.as<T>(), [&](float number) { return backend::store<T>(from_zero + number); });
+    std::transform(numbers.begin(), numbers.end(), to.as<T>(),
+                   [&](float number) { return backend::store<T>(from_zero + spread * number); });
   });
 }
 
@@ -137,6 +152,8 @@ Array operand_of(const Case& of, const Operand& operand, DType dtype, run::Pool&
   switch (operand.of) {
     case Of::numbers:
     case Of::wide: draw(made, of.op == Op::adam_update ? 3.0f : 0.0f); break;
+    case Of::decays: std::fill_n(made.as<float>(), count, -0.1f); break;
+    case Of::heads: draw(made, 0, 1 / std::sqrt(static_cast<float>(operand.shape.back()))); break;
     case Of::positions:
       for (std::int64_t i = 0; i < count; ++i) made.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % operand.shape.back());
       break;
@@ -156,7 +173,7 @@ Array operand_of(const Case& of, const Operand& operand, DType dtype, run::Pool&
 std::string sizes_of(const std::vector<Operand>& operands) {
   std::vector<std::string> words;
   for (const Operand& operand : operands) {
-    if (operand.shape.empty() || (operand.of != Of::numbers && operand.of != Of::wide)) continue;
+    if (operand.shape.empty() || (operand.of != Of::numbers && operand.of != Of::wide && operand.of != Of::heads)) continue;
     std::vector<std::string> dims;
     for (const std::int64_t size : operand.shape) dims.push_back(std::to_string(size));
     const std::string shape = join(dims, "x");

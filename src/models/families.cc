@@ -28,6 +28,7 @@ constexpr Family kFamilies[] = {{Block::plain, plain_layers},
                                 {Block::qwen3, qwen3_layers},
                                 {Block::qwen3_moe, qwen3_layers},
                                 {Block::qwen3_custom_moe, qwen3_custom_layers},
+                                {Block::qwen3_next, qwen3_next_layers},
                                 {Block::gpt3, gpt3_layers},
                                 {Block::gpt_oss, gpt_oss_layers},
                                 {Block::gemma, gemma_layers},
@@ -86,6 +87,10 @@ LayerResult routed_experts(Builder& builder, const Context& context, const std::
                            const char* label) {
   const nn::MoeResult made = nn::moe(builder, context, name, x, {label}, tokens);
   return {made.out, made.balance_loss, made.load};
+}
+
+Tensor share_of_token(Tensor h_BSM, Tensor weight_M) {
+  return broadcast(unary(graph::Unary::sigmoid, einsum("", "bsm,m->bs", h_BSM, weight_M)), h_BSM.shape(), {0, 1});
 }
 
 LayerResult all_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,

@@ -39,6 +39,9 @@ struct LayerGroup {
   bool may_pipeline = true;
   Layer layer;
   std::optional<NestedNames> nested = {};
+  const char* member = nullptr;  // the names of the layers of a cycle begin with it; null: with layers_, if a cycle has several
+
+  std::string member_prefix(std::int64_t layers) const { return member != nullptr ? member : layers > 1 ? "layers_" : ""; }
 };
 
 // The names of a layer's norms, before and after attention, and before and after the MLP or the experts; null for a norm that it lacks.
@@ -70,6 +73,9 @@ LayerResult routed_experts(Builder& builder, const Context& context, const std::
 LayerResult all_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
                         const char* label);
 
+// How much a shared expert counts for each token: a gate that makes one number of h, [B, S, M], broadcast to its shape.
+Tensor share_of_token(Tensor h, Tensor weight);
+
 // All layers as one stacked group.
 std::vector<LayerGroup> one_group(const Context& context, Layer layer);
 
@@ -84,6 +90,7 @@ std::vector<LayerGroup> qwen3_layers(const Context& context);
 std::vector<LayerGroup> gpt_oss_layers(const Context& context);
 std::vector<LayerGroup> gemma_layers(const Context& context);
 std::vector<LayerGroup> gemma4_layers(const Context& context);
+std::vector<LayerGroup> qwen3_next_layers(const Context& context);
 std::vector<LayerGroup> gpt3_layers(const Context& context);
 std::vector<LayerGroup> olmo3_layers(const Context& context);
 std::vector<LayerGroup> envy_layers(const Context& context);

@@ -146,7 +146,7 @@ graph::Graph build_model(const ModelRequest& request) {
   const auto add_loss = [&](Tensor more) {
     if (more) loss = loss ? graph::add(loss, more) : more;
   };
-  if (!config::trains_indexer_alone(request.settings))
+  if (!config::leaves_out_entropy(request.settings))
     add_loss(binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, kPositionsOffset)));
   const Tensor balance_loss = mean_of_layers(trunk.layers.balance_losses, context.model.moe_layers());
   const Tensor index_loss = mean_of_layers(trunk.layers.index_losses, layers_in_all(context.model));

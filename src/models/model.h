@@ -33,7 +33,7 @@ inline constexpr const char* draw_keys = "draw_keys";
 
 // Names of a model's results.
 namespace results {
-// As reported: cross entropy per position plus the losses below, or these alone, see config::trains_indexer_alone.
+// As reported: cross entropy per position plus the losses below, or these alone, see config::leaves_out_entropy.
 inline constexpr const char* loss = "loss";
 inline constexpr const char* entropy_sum = "entropy_sum";  // cross entropy summed over the positions that count
 inline constexpr const char* positions = "positions";      // the number of positions that count

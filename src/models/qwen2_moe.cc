@@ -7,20 +7,19 @@
 namespace moesh::models {
 namespace {
 
-// The gate: one number per token, broadcast to [B, S, M].
-Tensor share_of_token(Builder& builder, const Context& context, Tensor h_BSM) {
+Tensor qwen2_moe_share(Builder& builder, const Context& context, Tensor h_BSM) {
   const graph::Scope scope(builder, "shared_expert_gate");
   const Tensor weight_M =
       nn::parameter(builder, context, "kernel", {context.model.emb_dim},
-                    {{labels::embed}, nn::moe_fan_in(context, context.model.emb_dim), nn::Role::shared_expert_kernel});
-  return broadcast(unary(graph::Unary::sigmoid, einsum("", "bsm,m->bs", h_BSM, weight_M)), h_BSM.shape(), {0, 1});
+                    {{labels::embed}, nn::moe_fan_in(context, context.model.emb_dim), nn::Role::shared_expert_gate});
+  return share_of_token(h_BSM, weight_M);
 }
 
 LayerResult qwen2_moe_experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
   LayerResult made = routed_experts(builder, context, "moe_block", h, tokens, labels::embed);
   if (context.model.moe.shared_experts == 0) return made;
   const Tensor shared = nn::shared_experts(builder, context, h, context.model.moe.shared_dim);
-  made.x = add(made.x, multiply(shared, share_of_token(builder, context, h)));
+  made.x = add(made.x, multiply(shared, qwen2_moe_share(builder, context, h)));
   return made;
 }
 

@@ -151,7 +151,7 @@ StackResult scanned(Builder& builder, const Context& context, const LayerGroup& 
   const graph::Stack stack{name, {group.count / group.cycle}, {label}, stack_position(context)};
   return repeat_layers(builder, stack, x, tokens, [&](Builder& b, Tensor h, const Tokens& t) {
     if (group.nested) return run_nested(b, context, group, h, t);
-    return run_cycle(b, context, group, h, t, group.cycle > 1 ? "layers_" : "", group.cycle);
+    return run_cycle(b, context, group, h, t, group.member_prefix(group.cycle), group.cycle);
   });
 }
 
@@ -168,7 +168,9 @@ StackResult scanned_with_rest(Builder& builder, const Context& context, const La
     append(result, run_first(builder, context, group, result.x, of_rest, rest));
   } else {
     append(result, run_block(builder, name, result.x, of_rest,
-                             [&](Builder& b, Tensor h, const Tokens& t) { return run_cycle(b, context, group, h, t, "layers_", rest); }));
+                             [&](Builder& b, Tensor h, const Tokens& t) {
+                               return run_cycle(b, context, group, h, t, group.member_prefix(group.cycle), rest);
+                             }));
   }
   return result;
 }
@@ -227,7 +229,7 @@ StackResult stage_layers(Builder& builder, const Context& context, const LayerGr
     return scanned(builder, context, stage, x, tokens, labels::layers_per_stage);
   }
   const std::int64_t layers = pipeline.layers_per_stage * group.cycle;
-  return run_cycle(builder, context, group, x, tokens, layers > 1 ? "layers_" : "", layers);
+  return run_cycle(builder, context, group, x, tokens, group.member_prefix(layers), layers);
 }
 
 StackResult pipelined(Builder& builder, const Context& context, const LayerGroup& group,
@@ -300,7 +302,7 @@ StackResult single_cycle(Builder& builder, const Context& context, const LayerGr
                          const Tokens& tokens) {
   const auto run = [&] {
     return run_block(builder, name, x, tokens, [&](Builder& b, Tensor h, const Tokens& t) {
-      return run_cycle(b, context, group, h, t, group.cycle > 1 ? "layers_" : "", group.cycle);
+      return run_cycle(b, context, group, h, t, group.member_prefix(group.cycle), group.cycle);
     });
   };
   return config::has_pipeline(context.settings) ? beside_pipeline(builder, run) : run();

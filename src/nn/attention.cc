@@ -47,6 +47,7 @@ struct Projection {
   std::int64_t heads;
   const char* heads_label;
   const char* dim_label;
+  std::int64_t dim;  // of a head
   double divisor = 1;  // of the initial kernel's standard deviation
 
   bool is_fused() const { return name == "qkv"; }
@@ -56,32 +57,36 @@ struct Projection {
 Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const config::AttentionShape& shape, const Projection& p) {
   const graph::Scope scope(builder, p.is_fused() ? p.tag() : p.name);
   const Role role = p.is_fused() ? Role::attention_fused_kernel : Role::attention_kernel;
-  const Tensor weight_MHD = parameter(builder, context, "kernel", {context.model.emb_dim, p.heads, shape.head_dim},
+  const Tensor weight_MHD = parameter(builder, context, "kernel", {context.model.emb_dim, p.heads, p.dim},
                                       {attention_labels(context, {labels::embed, p.heads_label, p.dim_label}),
                                        fan_in(context.model.emb_dim, p.divisor), role});
   const Tensor out_BSHD = tag(einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD), p.tag());
   if (!shape.bias) return out_BSHD;
-  return add_bias(out_BSHD, parameter(builder, context, "bias", {p.heads, shape.head_dim},
+  return add_bias(out_BSHD, parameter(builder, context, "bias", {p.heads, p.dim},
                                       {{p.heads_label, p.dim_label}, zeros(), Role::attention_bias}));
 }
 
 struct Heads {
   Tensor query, key, value;
+  Tensor gate = {};  // of the result, like the query; usually absent
 };
 
 Heads project_apart(Builder& builder, const Context& context, const config::AttentionShape& shape, Tensor query_in, Tensor kv_in) {
   const double divisor = shape.scales_query_init ? std::sqrt(static_cast<double>(shape.head_dim)) : 1;
   const auto made = [&](Tensor in, const Projection& p) { return project(builder, context, in, shape, p); };
-  const Tensor query = made(query_in, {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
-  const Tensor key = made(kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
+  const std::int64_t dim = shape.head_dim, query_dim = shape.gates_out ? 2 * dim : dim;
+  const Tensor query = made(query_in, {"query", shape.query_heads, labels::q_heads, labels::kv, query_dim, divisor});
+  const Tensor key = made(kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim, dim});
   if (shape.shares_values) return {query, key, key};
-  return {query, key, made(kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim})};
+  const Tensor value = made(kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim, dim});
+  if (!shape.gates_out) return {query, key, value};
+  return {slice(query, 3, 0, dim), key, value, slice(query, 3, dim, dim)};
 }
 
 // Projects to all heads with one kernel, query heads first. As in MaxText, the initial kernel is not smaller for queries.
 Heads project_fused(Builder& builder, const Context& context, const config::AttentionShape& shape, Tensor x_BSM) {
   const std::int64_t heads = shape.query_heads, kv_heads = shape.kv_heads;
-  const Tensor all_BSHD = project(builder, context, x_BSM, shape, {"qkv", heads + 2 * kv_heads, labels::heads, labels::kv});
+  const Tensor all_BSHD = project(builder, context, x_BSM, shape, {"qkv", heads + 2 * kv_heads, labels::heads, labels::kv, shape.head_dim});
   return {tag(slice(all_BSHD, 2, 0, heads), "query_proj"), tag(slice(all_BSHD, 2, heads, kv_heads), "key_proj"),
           tag(slice(all_BSHD, 2, heads + kv_heads, kv_heads), "value_proj")};
 }
@@ -195,6 +200,14 @@ Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) 
   const graph::Scope scope(builder, "out");
   const std::int64_t heads = heads_BSHD.size(2);
   const std::int64_t dim = heads_BSHD.size(3);
+  if (context.model.attention.flat_out) {
+    const std::int64_t width = heads * dim;
+    const Tensor weight_FM = parameter(builder, context, "kernel", {width, context.model.attention.out_dim},
+                                       {attention_labels(context, {labels::mlp, labels::embed}), fan_in(width),
+                                        Role::attention_flat_out_kernel});
+    const Tensor heads_BSF = reshape(heads_BSHD, {heads_BSHD.size(0), heads_BSHD.size(1), width});
+    return tag(einsum("", "bsf,fm->bsm", heads_BSF, weight_FM), "out_proj");
+  }
   const Tensor weight_HDM = parameter(builder, context, "kernel", {heads, dim, context.model.attention.out_dim},
                                       {attention_labels(context, {labels::heads, labels::kv, labels::embed}),
                                        fan_in(heads * dim), Role::attention_out_kernel});
@@ -211,7 +224,7 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   const AttentionLabels as = labels_of(context.mode());
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
-  auto [query, key, value] = shape.fused ? project_fused(builder, context, shape, query_in)
+  auto [query, key, value, gate] = shape.fused ? project_fused(builder, context, shape, query_in)
                                          : project_apart(builder, context, shape, query_in, kv_in);
   query = norm_heads(builder, context, "query_norm", query);
   key = norm_heads(builder, context, "key_norm", key);
@@ -233,6 +246,7 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   }
   Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, layer), sinks).out;
   out = constrain("out", out, as.out);
+  if (gate) out = multiply(out, unary(graph::Unary::sigmoid, gate));
   return project_out(builder, context, out);
 }
 

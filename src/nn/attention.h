@@ -16,14 +16,14 @@ void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tens
 
 struct Attended {
   Tensor out;
-  Tensor highest;     // the highest score of each head, [heads]; only in training with use_qk_clip
+  Tensor highest;          // the highest score of each head, [heads]; only in training with use_qk_clip
   Tensor index_loss = {};  // a scalar; only in training with a loss of the indexer
 };
 
 // The attention op on projected heads, [B, S, heads, dim], laid out as it needs them. `chosen`: the keys that queries see; absent if they
 // see all.
 Attended attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
-              graph::AttentionOf of, Tensor sinks = {}, Tensor chosen = {});
+                graph::AttentionOf of, Tensor sinks = {}, Tensor chosen = {});
 
 // Projects [B, S, heads, dim] to [B, S, M].
 Tensor project_out(Builder& builder, const Context& context, Tensor heads);

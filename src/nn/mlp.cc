@@ -125,8 +125,8 @@ Tensor mlp(Builder& builder, const Context& context, const std::string& name, Te
                  [](std::int64_t inputs) { return fan_in(inputs); });
 }
 
-Tensor shared_experts(Builder& builder, const Context& context, Tensor x_BSM, std::int64_t width) {
-  return made_of(builder, context, "shared_experts", x_BSM, width, {}, Role::shared_expert_kernel,
+Tensor shared_experts(Builder& builder, const Context& context, Tensor x_BSM, std::int64_t width, const std::string& name) {
+  return made_of(builder, context, name, x_BSM, width, {}, Role::shared_expert_kernel,
                  [&](std::int64_t inputs) { return moe_fan_in(context, inputs); });
 }
 

@@ -14,7 +14,7 @@ Tensor mlp(Builder& builder, const Context& context, const std::string& name, Te
            const MlpOptions& options = {});
 
 // The shared experts: an MLP that every token goes through besides the routed experts.
-Tensor shared_experts(Builder& builder, const Context& context, Tensor x, std::int64_t width);
+Tensor shared_experts(Builder& builder, const Context& context, Tensor x, std::int64_t width, const std::string& name = "shared_experts");
 
 // Casts the input of an activation to float32 if activations_in_float32 asks for it.
 Tensor wide_activation(const Context& context, Tensor x);

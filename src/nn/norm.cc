@@ -24,7 +24,8 @@ Tensor centred(Tensor x) {
 Tensor norm_scale(Builder& builder, const Context& context, const std::string& name, std::int64_t width, Role role) {
   const graph::Scope scope(builder, name);
   const bool above_one = context.model.norm_scale_is_offset;
-  const Tensor scale = parameter(builder, context, "scale", {width}, {{labels::norm}, above_one ? zeros() : ones(), role});
+  const char* label = context.model.labels_norms ? labels::norm : labels::none;
+  const Tensor scale = parameter(builder, context, "scale", {width}, {{label}, above_one ? zeros() : ones(), role});
   return above_one ? unary(graph::Unary::offset, scale, 1) : scale;
 }
 

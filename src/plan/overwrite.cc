@@ -45,6 +45,7 @@ bool may_lie_in(Op op, std::size_t operand) {
     case Op::cache_write:
     case Op::cross_entropy_grad: return operand == 0;
     case Op::weighted_rows_grad: return operand != 1;
+    case Op::delta_rule: return operand == 6;
     default: return graph::facts_of(op).added_to == static_cast<int>(operand);
   }
 }

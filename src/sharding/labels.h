@@ -33,6 +33,7 @@ inline constexpr const char* q_lora = "q_lora";
 inline constexpr const char* q_lora_up_proj = "q_lora_up_proj";
 inline constexpr const char* kv_lora = "kv_lora";
 inline constexpr const char* kv_lora_up_proj = "kv_lora_up_proj";
+inline constexpr const char* gdn_head = "gdn_head";  // of linear attention: all heads, with their widths
 
 // Dims over which equal layers are stacked.
 inline constexpr const char* layers = "layers";

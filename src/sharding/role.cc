@@ -27,9 +27,15 @@ std::string_view component_of(Role role) {
     case Role::index_kernel:
     case Role::index_down_kernel:
     case Role::index_norm:
+    case Role::attention_flat_out_kernel:
+    case Role::delta_kernel:
+    case Role::delta_conv:
+    case Role::delta_gate:
+    case Role::delta_norm_scale:
     case Role::attention_sinks: return "attention";
     case Role::mlp_bias:
     case Role::mlp_kernel: return "dense MLP";
+    case Role::shared_expert_gate:
     case Role::shared_expert_kernel: return "shared experts";
     case Role::router_kernel:
     case Role::router_bias: return "router";

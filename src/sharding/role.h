@@ -19,14 +19,20 @@ enum class Role : std::uint8_t {
   attention_fused_kernel,  // of query, key and value in one
   attention_down_kernel,  // from the embedding to a latent
   attention_out_kernel,   // from heads to the embedding
+  attention_flat_out_kernel,  // the same, where the heads are one dim
   attention_bias,
   attention_sinks,
   index_kernel,       // of an indexer: from the queries' latent to heads
   index_down_kernel,  // from the embedding to keys and to the heads' weights
   index_norm,         // scale and bias of the norm of keys
+  delta_kernel,       // of linear attention: to its heads, or from them to the embedding
+  delta_conv,         // the weights of its window
+  delta_gate,         // what its memory decays by
+  delta_norm_scale,   // of what is read of its memory
   mlp_kernel,
   mlp_bias,
   shared_expert_kernel,
+  shared_expert_gate,  // makes the share of a shared expert in a token
   router_kernel,
   router_bias,
   expert_kernel,

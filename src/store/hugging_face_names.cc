@@ -83,6 +83,32 @@ constexpr Row kGatedSharedExpert[] = {
     {"shared_expert_gate/kernel", "m", "mlp.shared_expert_gate.weight", "1,m"},
 };
 
+constexpr Row kQwen3Next[] = {
+    {"input_layernorm/scale", "m", "input_layernorm.weight", "m"},
+    {"post_attention_layernorm/scale", "m", "post_attention_layernorm.weight", "m"},
+    {"attention/attention/query/kernel", "mhd", "self_attn.q_proj.weight", "hd,m"},
+    {"attention/attention/key/kernel", "mhd", "self_attn.k_proj.weight", "hd,m"},
+    {"attention/attention/value/kernel", "mhd", "self_attn.v_proj.weight", "hd,m"},
+    {"attention/attention/out/kernel", "fm", "self_attn.o_proj.weight", "m,f"},
+    {"attention/attention/query_norm/scale", "d", "self_attn.q_norm.weight", "d"},
+    {"attention/attention/key_norm/scale", "d", "self_attn.k_norm.weight", "d"},
+    {"attention/in_proj_qkvz/kernel", "mf", "linear_attn.in_proj_qkvz.weight", "f,m"},
+    {"attention/in_proj_ba/kernel", "mf", "linear_attn.in_proj_ba.weight", "f,m"},
+    {"attention/conv1d/kernel", "wuc", "linear_attn.conv1d.weight", "c,u,w"},
+    {"attention/A_log", "h", "linear_attn.A_log", "h"},
+    {"attention/dt_bias", "h", "linear_attn.dt_bias", "h"},
+    {"attention/norm/rms_norm/scale", "d", "linear_attn.norm.weight", "d"},
+    {"attention/out_proj/kernel", "fm", "linear_attn.out_proj.weight", "m,f"},
+    {"mlp/routed_experts/gate/kernel", "me", "mlp.gate.weight", "e,m"},
+    {"mlp/routed_experts/wi_0", "emf", "mlp.experts.{}.gate_proj.weight", "f,m"},
+    {"mlp/routed_experts/wi_1", "emf", "mlp.experts.{}.up_proj.weight", "f,m"},
+    {"mlp/routed_experts/wo", "efm", "mlp.experts.{}.down_proj.weight", "m,f"},
+    {"mlp/shared_expert/wi_0/kernel", "mf", "mlp.shared_expert.gate_proj.weight", "f,m"},
+    {"mlp/shared_expert/wi_1/kernel", "mf", "mlp.shared_expert.up_proj.weight", "f,m"},
+    {"mlp/shared_expert/wo/kernel", "fm", "mlp.shared_expert.down_proj.weight", "m,f"},
+    {"mlp/shared_expert_gate/kernel", "mu", "mlp.shared_expert_gate.weight", "u,m"},
+};
+
 constexpr Row kNormsAround[] = {
     {"pre_self_attention_norm/scale", "m", "input_layernorm.weight", "m"},
     {"post_self_attention_norm/scale", "m", "post_attention_layernorm.weight", "m"},
@@ -200,6 +226,8 @@ constexpr Family kFamilies[] = {
     {"qwen2_moe", RopeStyle::halves, {kNorms, kAttention, kMlp, kQwenExperts, kGatedSharedExpert}},
     {"qwen3", RopeStyle::halves, {kNorms, kAttention, kMlp}},
     {"qwen3_moe", RopeStyle::halves, {kNorms, kAttention, kMlp, kQwenExperts}},
+    {"qwen3_next", RopeStyle::halves, {kQwen3Next}},
+    {"qwen3_5", RopeStyle::halves, {kQwen3Next}},
     {"deepseek", RopeStyle::as_model, {kNorms, kLatentAttention, kMlp, kDeepseekExperts, kModule}},
     {kGlm, RopeStyle::halves, {kNorms, kAttention, kMlp, kDeepseekExperts, kModule}},
     {"gpt_oss", RopeStyle::halves, {kNorms, kGptOss}},

@@ -46,6 +46,17 @@ void draw(const run::Array& array, backend::Workers& workers, RandomKey key, con
   });
 }
 
+// Logarithms of numbers that are uniform in [1e-9, 16).
+void draw_logarithms(const run::Array& array, RandomKey key) {
+  constexpr float kLeast = 1e-9f, kLimit = 16;
+  backend::for_floating(array.view.dtype, [&]<typename T>() {
+    for (std::int64_t i = 0; i < array.view.count(); ++i) {
+      const float number = kLeast + random_uniform(key, static_cast<std::uint64_t>(i)) * (kLimit - kLeast);
+      array.as<T>()[i] = backend::store<T>(std::log(number));
+    }
+  });
+}
+
 }  // namespace
 
 run::Array initial_value(const std::string& path, const Shape& shape, DType dtype,
@@ -57,6 +68,7 @@ run::Array initial_value(const std::string& path, const Shape& shape, DType dtyp
   switch (initializer.kind) {
     case Kind::zeros: fill(array, workers, 0); break;
     case Kind::ones: fill(array, workers, 1); break;
+    case Kind::log_uniform: draw_logarithms(array, key); break;
     case Kind::normal: draw(array, workers, key, backend::cpu::NormalDraws(), 1); break;
     case Kind::fan_in: {
       const auto spread = static_cast<float>(1 / (std::sqrt(static_cast<double>(initializer.fan_in)) * initializer.divisor));

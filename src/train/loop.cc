@@ -394,39 +394,6 @@ class Loop {
 
 }  // namespace
 
-ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens,
-                     std::int64_t length) {
-  ModelSize size;
-  std::int64_t multiplied = 0;  // parameters that a token is multiplied with
-  for (const graph::Node& node : model.nodes) {
-    if (node.op != graph::Op::parameter) continue;
-    const std::int64_t count = elements(model.value(node.results.front()).shape);
-    const graph::Role role = std::get<graph::ParameterOf>(node.attributes).role;
-    const std::int64_t active = is_of_an_expert(role) ? count / shape.moe.experts * shape.moe.experts_per_token : count;
-    size.parameters += count;
-    size.active += active;
-    const bool is_looked_up = role == graph::Role::position_embedding || (role == graph::Role::embedding && !shape.tied_embedding);
-    // MaxText counts nothing but the layers of prediction modules, and no indexers.
-    using graph::Role;
-    const bool is_of_indexer = role == Role::index_kernel || role == Role::index_down_kernel;
-    if (!is_looked_up && !is_of_indexer && role != Role::prediction_kernel) multiplied += active;
-  }
-  // MaxText's convention: half of a query's own key counts, so that a causal row of n tokens has n^2 / 2 pairs.
-  constexpr double kOwnKey = 0.5;
-  double scores = 0;  // multiplications of the queries of a row with keys, and of their probabilities with values
-  // The layers of prediction modules begin a cycle anew, and so do those of the model.
-  const std::int64_t of_model = shape.layers_of_model(), of_modules = shape.prediction_modules * shape.layers_per_module();
-  for (std::int64_t i = 0; i < of_model + of_modules; ++i) {
-    const config::LayerShape& layer = shape.layer((i < of_model ? i : i - of_model) % shape.layers_per_cycle());
-    const config::AttentionShape attention = shape.attention_of(layer);
-    const auto widths = static_cast<double>(attention.query_heads * (attention.qk_head_dim() + attention.value_head_dim()));
-    scores += widths * graph::pairs_seen(length, {.window = layer.window, .chunk = layer.chunk}, kOwnKey);
-  }
-  const double rows = static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(1, length));
-  size.step_flops = 6.0 * (static_cast<double>(tokens) * static_cast<double>(multiplied) + rows * scores);
-  return size;
-}
-
 int train(const TrainRequest& request, backend::Workers& workers) {
   const config::Settings& settings = request.settings;
   const Company& company = request.company;

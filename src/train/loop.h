@@ -30,15 +30,6 @@ struct TrainRequest {
   std::optional<Subject> evaluated = std::nullopt;  // the same model on evaluation batches, if eval_interval asks for any
 };
 
-struct ModelSize {
-  std::int64_t parameters = 0;
-  std::int64_t active = 0;     // parameters in use for one token
-  double step_flops = 0;       // per global batch, forward and backward, without rematerialisation
-};
-
-// `tokens`: per global batch; `length`: per row.
-ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens, std::int64_t length);
-
 // Trains as the settings say. On an interrupt it ends early, after the current step. Returns the exit code.
 int train(const TrainRequest& request, backend::Workers& workers);
 

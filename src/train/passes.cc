@@ -28,7 +28,7 @@ Tensor result_of(Builder& builder, const char* name) {
 
 // The summed entropy, as far as it is trained on.
 Tensor entropy_of(Builder& builder, const config::Settings& settings) {
-  return config::trains_indexer_alone(settings) ? graph::fill(builder, 0, {}, DType::float32) : result_of(builder, results::entropy_sum);
+  return config::leaves_out_entropy(settings) ? graph::fill(builder, 0, {}, DType::float32) : result_of(builder, results::entropy_sum);
 }
 
 // What is differentiated: the reported loss of a single microbatch, or what adds up over several: the summed entropy and the losses beside

@@ -118,7 +118,12 @@ void check_fit(const std::vector<Target>& targets, const store::Checkpoint& chec
   constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
   if (!fit.other.empty()) refuse("the checkpoint is of another model: " + store::some_of(fit.other), where, kFix);
   if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + store::some_of(fit.unused), where, kFix);
-  if (!fit.missing.empty()) refuse("the checkpoint lacks " + store::some_of(fit.missing), where, kFix);
+  if (fit.missing.empty()) return;
+  const bool lacks_moments_alone = std::all_of(fit.missing.begin(), fit.missing.end(), partition::is_moment);
+  refuse("the checkpoint lacks " + store::some_of(fit.missing), where,
+         lacks_moments_alone ? "train what it was saved with (opt_type, trainable_parameters_mask), or begin a run with its parameters: "
+                               "load_parameters_path"
+                             : kFix);
 }
 
 void restore(const std::vector<Target>& targets, store::Checkpoint& checkpoint, backend::Workers& workers) {

@@ -7,6 +7,7 @@
 #include "run/audit.h"
 #include "train/evaluation.h"
 #include "train/loop.h"
+#include "train/model_size.h"
 
 namespace moesh::train {
 

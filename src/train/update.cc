@@ -126,15 +126,23 @@ Updated update(const Trained& trained, const Slot& slot, const UpdateNumbers& nu
                         : adam(slot, numbers.of_gradients, adam_of(settings, slot, true));
 }
 
+// Whether it is the gradient of a parameter on which no loss depends.
+bool is_zero(Tensor gradient) {
+  const auto* fill = std::get_if<graph::FillOf>(&gradient.builder->graph().producer_of(gradient.id).attributes);
+  return fill != nullptr && fill->value == 0;
+}
+
 // Large tensors come first: they are sharded, so what is added up stays a partial sum until a small one comes that is not.
 Tensor sum_of_squares(const std::vector<Tensor>& tensors) {
   std::vector<std::pair<std::int64_t, Tensor>> squares;
-  for (const Tensor& tensor : tensors)
+  for (const Tensor& tensor : tensors) {
+    if (is_zero(tensor)) continue;
     squares.emplace_back(elements(tensor.shape()), tensor.builder->add_one(Op::sum_squares, "squares", {tensor}, {}, {}, DType::float32));
+  }
   std::stable_sort(squares.begin(), squares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   Tensor sum;
   for (const auto& [size, own] : squares) sum = sum ? graph::add(sum, own) : own;
-  return sum;
+  return sum ? sum : graph::fill(*tensors.front().builder, 0, {}, DType::float32);
 }
 
 // What is computed from the gradients before anything is updated.

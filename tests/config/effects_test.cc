@@ -25,6 +25,7 @@ using test::kIndexed;
 using test::kLlama;
 using test::kLlama4;
 using test::kQwen;
+using test::kQwenNext;
 using test::kSlots;
 using test::kSparse;
 using test::kYarn;
@@ -115,6 +116,16 @@ const std::vector<Effect> kEffects{
     {"indexer_mask_exact_topk=false", kTiedIndex},
     {"indexer_loss_scaling_factor=0.2", kIndexed},
     {"indexer_sparse_training=false", kIndexed},
+    {"use_sparse_indexer=true", kIndexed + "use_indexer=false "},
+    {"index_n_heads=3", kIndexed},
+    {"index_head_dim=16", kIndexed},
+    {"index_topk=2", kIndexed},
+    {"gdn_num_key_heads=1", kQwenNext},
+    {"gdn_num_value_heads=2", kQwenNext},
+    {"gdn_key_head_dim=8", kQwenNext},
+    {"gdn_value_head_dim=4", kQwenNext},
+    {"gdn_conv_kernel_dim=2", kQwenNext},
+    {"use_qk_norm_in_gdn=false", kQwenNext},
     {"qk_clip_threshold=0.0001", kDeepseek + "use_qk_clip=true "},
     {"kv_lora_rank=16", kDeepseek},
     {"qk_nope_head_dim=16", kDeepseek},

@@ -209,6 +209,7 @@ const std::vector<std::pair<std::string, std::string>> kFamilies{
     {"olmo3", test::kOlmo3},
     {"default", test::kDefault},
     {"envy", test::kEnvy + kSpread},
+    {"qwen3_next", test::kQwenNext + kSpread},
     {"qwen3_custom_moe", test::kQwenCustom + kSpread},
     {"qwen3_custom_moe, dense, experts narrower than the model but wider than their input",
      test::kQwenCustom + "sparse_matmul=false base_emb_dim=32 attention_output_dim=12 moe_expert_input_dim=12 "},

@@ -33,6 +33,9 @@ inline const std::string kOlmo3 =
     kLlama + "decoder_block=olmo3 use_qk_norm=true sliding_window_size=2 base_num_decoder_layers=4 inhomogeneous_layer_cycle_interval=4 ";
 inline const std::string kDefault = kLlama + "decoder_block=default ";
 inline const std::string kEnvy = kSparse + "decoder_block=envy interleave_moe_layer_step=2 inhomogeneous_layer_cycle_interval=2 ";
+inline const std::string kQwenNext = kSparse +
+                                     "decoder_block=qwen3_next inhomogeneous_layer_cycle_interval=2 base_num_decoder_layers=2 "
+                                     "gdn_num_key_heads=2 gdn_num_value_heads=4 gdn_key_head_dim=4 gdn_value_head_dim=8 ";
 inline const std::string kQwenCustom = kSparse + "decoder_block=qwen3_custom_moe use_qk_norm=true ";
 inline const std::string kDeepseek =
     kLlama +

@@ -37,6 +37,9 @@ inline const std::vector<SmallModel>& small_models() {
        "qk_rope_head_dim=8 v_head_dim=16 num_experts=8 num_experts_per_tok=2 use_indexer=true indexer_n_heads=8 indexer_head_dim=12 "
        "indexer_topk=5 "},
       {"qwen3_moe", "model_name=qwen3-30b-a3b base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=3 "},
+      {"qwen3_next",
+       "model_name=qwen3-next-80b-a3b base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=3 base_mlp_dim=32 gdn_num_key_heads=8 "
+       "gdn_num_value_heads=16 gdn_key_head_dim=8 gdn_value_head_dim=12 "},
       {"gpt_oss", "model_name=gpt-oss-20b base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=2 sliding_window_size=8 "},
       {"llama4",
        "model_name=llama4-17b-128e base_num_decoder_layers=4 num_experts=8 use_qk_norm=true chunk_attn_window_size=6 "
@@ -65,12 +68,14 @@ inline const SmallModel& small_model(const std::string& family) {
 inline run::Array parameter_value(const graph::Graph& graph, const graph::Node& node, run::Pool& pool, backend::Workers& workers) {
   const graph::Value& value = graph.value(node.results.front());
   const graph::Initializer& initial = std::get<graph::ParameterOf>(node.attributes).initializer;
-  const bool is_constant = initial.kind == graph::Initializer::Kind::zeros || initial.kind == graph::Initializer::Kind::ones;
+  using Kind = graph::Initializer::Kind;
+  const bool is_rate = initial.kind == Kind::log_uniform;  // as it starts, most memories would be gone after a token
+  const bool is_constant = initial.kind == Kind::zeros || initial.kind == Kind::ones || is_rate;
   run::Array made = train::initial_value(node.path, value.shape, value.dtype,
-                                         is_constant ? graph::Initializer{graph::Initializer::Kind::normal, 1, 1} : initial, 7, pool,
+                                         is_constant ? graph::Initializer{Kind::normal, 1, 1} : initial, 7, pool,
                                          workers);
   if (!is_constant) return made;
-  const float base = initial.kind == graph::Initializer::Kind::ones ? 1 : 0;
+  const float base = initial.kind == Kind::ones ? 1 : is_rate ? -2 : 0;
   for (std::int64_t i = 0; i < made.view.count(); ++i) made.as<float>()[i] = base + 0.2f * made.as<float>()[i];
   return made;
 }

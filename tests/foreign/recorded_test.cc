@@ -10,7 +10,7 @@
 #include "foreign/words.h"
 #include "tests/paths.h"
 #include "tests/support.h"
-#include "train/loop.h"
+#include "train/model_size.h"
 
 namespace moesh::foreign {
 namespace {

@@ -75,6 +75,8 @@ GradientCases elementwise_cases() {
       unary_case(Unary::gelu, -4, 4),
       unary_case(Unary::relu, -1, 1),
       unary_case(Unary::tanh, -2, 2),
+      unary_case(Unary::exp, -2, 2),
+      unary_case(Unary::softplus, -4, 4),
       unary_case(Unary::identity, -1, 1),
       unary_case(Unary::scale, -1, 1, -2.5),
       unary_case(Unary::offset, -1, 1, 3),

@@ -113,6 +113,22 @@ GradientCases indexing_cases() {
            }}};
 }
 
+// The last token is padding.
+GradientCases linear_attention_cases() {
+  const Shape keys{2, 5, 2, 3}, heads{2, 5, 2, 2}, value{2, 5, 2, 2, 4};
+  Numbers segments = filled(DType::int32, {2, 5}, 1);
+  segments.set(9, 0);
+  return {{Op::causal_conv,
+           "",
+           {random_numbers({2, 5, 2, 3}, 1), random_numbers({4, 2, 3}, 2)},
+           [=](Builder& b, const Tensors& in) { return Tensors{b.add_one(Op::causal_conv, "conv", in, {}, keys, DType::float64)}; }},
+          {Op::delta_rule,
+           "",
+           {random_numbers(keys, 1), random_numbers(keys, 2), random_numbers(value, 3), random_numbers(heads, 4, -1, 0),
+            random_numbers(heads, 5, 0, 1), segments},
+           [=](Builder& b, const Tensors& in) { return Tensors{b.add_one(Op::delta_rule, "rule", in, {}, value, DType::float64)}; }}};
+}
+
 // The last operand says which keys a query sees.
 GradientCase sparse_attention_case() {
   const AttentionSizes s{.length = 6};
@@ -193,7 +209,7 @@ GradientCases layer_cases() {
       cross_entropy_case("mean", 0, true),
       cross_entropy_case("z_loss", 0.1, true),
   };
-  for (const GradientCases& more : {rope_cases(), attention_cases(), indexing_cases()}) all.insert(all.end(), more.begin(), more.end());
+  for (const GradientCases& more : {rope_cases(), attention_cases(), indexing_cases(), linear_attention_cases()}) all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

@@ -24,14 +24,19 @@ const std::vector<Known> kKnown{
     {Role::position_embedding, "decoder/position_embedder/embedding"},
     {Role::output_projection, "decoder/logits_dense/kernel"},
     {Role::norm_scale,
-     "decoder/(.*/)?(decoder_norm|(pre|post)_self_attention_(layer_)?norm(_local|_global)?|(pre|post)_ffw_norm(_local|_global)?|"
+     "decoder/(.*/)?(decoder_norm|input_layernorm|post_attention_layernorm|(pre|post)_self_attention_(layer_)?norm(_local|_global)?|(pre|post)_ffw_norm(_local|_global)?|"
      "post_mlp_layer_norm|mlp_layer_norm|latent_norm|pre_feedforward_layernorm_2|post_feedforward_layernorm_[12])/scale|"
      ".*/(layer_scalar|pre_forward_scale_2|per_expert_scale)"},
     {Role::norm_bias, "decoder/(.*/)?(decoder_norm|pre_self_attention_norm|mlp_layer_norm)/bias"},
     {Role::attention_norm_scale, ".*/(query_norm|key_norm|value_norm|q_norm|kv_norm)/scale"},
+    {Role::attention_flat_out_kernel, ".*/attention/attention/out/kernel"},
+    {Role::delta_kernel, ".*/attention/(in_proj_qkvz|in_proj_ba|out_proj)/kernel"},
+    {Role::delta_conv, ".*/attention/conv1d/kernel"},
+    {Role::delta_gate, ".*/attention/(A_log|dt_bias)"},
+    {Role::delta_norm_scale, ".*/attention/norm/rms_norm/scale"},
     {Role::attention_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|attention)/(query|key|value|wq_b|wkv_b)/kernel"},
     {Role::attention_down_kernel, ".*/self_attention/(wq_a|wkv_a)/kernel"},
-    {Role::attention_out_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|attention)/out/kernel"},
+    {Role::attention_out_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|layers_[0-9]+/attention)/out/kernel"},
     {Role::attention_fused_kernel, ".*/self_attention/qkv_proj/kernel"},
     {Role::attention_bias, ".*/(GptOssAttention|self_attention)/(query|key|value|out|qkv_proj)/bias"},
     {Role::attention_sinks, ".*/GptOssAttention/sinks"},
@@ -40,10 +45,11 @@ const std::vector<Known> kKnown{
     {Role::index_norm, ".*/self_attention/indexer/k_norm/(scale|bias)"},
     {Role::mlp_kernel, ".*/(mlp(_local|_global)?/(wi|wi_0|wi_1|wo)|layer_up_projection)/kernel"},
     {Role::mlp_bias, ".*/mlp/(wi|wo)/bias"},
-    {Role::shared_expert_kernel, ".*/shared_experts/(wi|wi_0|wi_1|wo)/kernel"},
-    {Role::router_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp)/gate/kernel"},
+    {Role::shared_expert_gate, ".*/shared_expert_gate/kernel"},
+    {Role::shared_expert_kernel, ".*/shared_experts?/(wi|wi_0|wi_1|wo)/kernel"},
+    {Role::router_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp|routed_experts)/gate/kernel"},
     {Role::router_bias, ".*/(MoeBlock_0|moe_block|GptOssMlp)/gate/bias"},
-    {Role::expert_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp)/(wi_0|wi_1|wo)"},
+    {Role::expert_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp|routed_experts)/(wi_0|wi_1|wo)"},
     {Role::expert_bias, ".*/(MoeBlock_0|moe_block|GptOssMlp)/(wi_0|wi_1|wo)_bias"},
 };
 
@@ -87,9 +93,10 @@ TEST(Roles, GoWithTheLabelsAndSizesOfAParameter) {
       if (std::regex_match(parameter.path, std::regex(".*/(layer_scalar|pre_forward_scale_2|per_expert_scale)"))) continue;
       EXPECT_EQ(is_of_an_expert, bears(parameter, labels::exp));
       const auto is_one_of = [&](std::set<Role> roles) { return roles.contains(parameter.role); };
-      EXPECT_EQ(is_one_of({Role::norm_scale, Role::norm_bias, Role::attention_norm_scale}), bears(parameter, labels::norm));
+      const bool is_norm = is_one_of({Role::norm_scale, Role::norm_bias, Role::attention_norm_scale});
+      EXPECT_EQ(is_norm && session.shape.labels_norms, bears(parameter, labels::norm));
       EXPECT_EQ(is_one_of({Role::embedding, Role::position_embedding, Role::output_projection}), bears(parameter, labels::vocab));
-      EXPECT_EQ(is_one_of({Role::mlp_kernel, Role::shared_expert_kernel}), bears(parameter, labels::mlp) && !is_one_of({Role::mlp_bias}));
+      EXPECT_EQ(is_one_of({Role::mlp_kernel, Role::shared_expert_kernel, Role::attention_flat_out_kernel}), bears(parameter, labels::mlp) && !is_one_of({Role::mlp_bias}));
     }
     const std::int64_t routers = number_of(session.layout, Role::router_kernel);
     EXPECT_EQ(routers > 0, routed) << model;

@@ -12,6 +12,7 @@
 #include "tests/train/train_support.h"
 #include "tests/train/trainer_support.h"
 #include "train/loop.h"
+#include "train/model_size.h"
 
 namespace moesh::train {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "advice/planned.h"
 #include "forecast/forecast.h"
+#include "tests/recorded.h"
 #include "tests/train/trainer_support.h"
 
 namespace moesh::train {

@@ -156,6 +156,8 @@ void unary_of(const KernelCall& call) {
     case Unary::gelu: return map<T>(call, [](W x) MOESH_LOOP { return x * gelu_sigmoid(x); });
     case Unary::relu: return map<T>(call, [](W x) MOESH_LOOP { return x < 0 ? W(0) : x; });
     case Unary::tanh: return map<T>(call, [](W x) MOESH_LOOP { return std::tanh(x); });
+    case Unary::exp: return map<T>(call, [](W x) MOESH_LOOP { return exp_of(x); });
+    case Unary::softplus: return map<T>(call, [](W x) MOESH_LOOP { return (x < 0 ? W(0) : x) + log_of_one_more(exp_of(x < 0 ? x : -x)); });
     case Unary::identity: return map<T>(call, [](W x) MOESH_LOOP { return x; });
     case Unary::scale: return map<T>(call, [a](W x) MOESH_LOOP { return x * a; });
     case Unary::offset: return map<T>(call, [a](W x) MOESH_LOOP { return x + a; });
@@ -192,6 +194,8 @@ void unary_grad_of(const KernelCall& call) {
         const W t = std::tanh(x);
         return dy * (1 - t * t);
       });
+    case Unary::exp: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * exp_of(x); });
+    case Unary::softplus: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * sigmoid_of(x); });
     case Unary::identity:
     case Unary::offset: return map2<T>(call, [](W, W dy) MOESH_LOOP { return dy; });
     case Unary::scale: return map2<T>(call, [a](W, W dy) MOESH_LOOP { return dy * a; });

@@ -54,6 +54,14 @@ void attention_shares(const KernelCall& call);
 void index_loss(const KernelCall& call);
 void index_loss_grad(const KernelCall& call);
 
+// causal_conv.cc
+void causal_conv(const KernelCall& call);
+void causal_conv_grad(const KernelCall& call);
+
+// delta_rule.cc
+void delta_rule(const KernelCall& call);
+void delta_rule_grad(const KernelCall& call);
+
 // attention_grad.cc
 void attention_grad(const KernelCall& call);
 

@@ -99,6 +99,20 @@ template <typename Body>
 }
 [[gnu::always_inline]] inline double log_of(double x) { return std::log(x); }
 
+// ln (1 + x) of x from 0 to 1, also of an x that is far smaller than 1: twice the inverse hyperbolic tangent of x / (2 + x).
+[[gnu::always_inline]] inline float log_of_one_more(float x) {
+  const float t = x / (2.0f + x), square = t * t;
+  float series = 1.0f / 15;
+  series = series * square + 1.0f / 13;
+  series = series * square + 1.0f / 11;
+  series = series * square + 1.0f / 9;
+  series = series * square + 1.0f / 7;
+  series = series * square + 1.0f / 5;
+  series = series * square + 1.0f / 3;
+  return 2.0f * t + 2.0f * t * square * series;
+}
+[[gnu::always_inline]] inline double log_of_one_more(double x) { return std::log1p(x); }
+
 template <typename W>
 [[gnu::always_inline]] inline W sigmoid_of(W x) {
   return W(1) / (W(1) + exp_of(-x));

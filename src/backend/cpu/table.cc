@@ -45,6 +45,10 @@ Kernel find_kernel(graph::Op op) {
     case Op::rms_norm_grad_of_dots: return cpu::rms_norm_grad_of_dots;
     case Op::attention_grad: return cpu::attention_grad;
     case Op::highest: return cpu::highest;
+    case Op::causal_conv: return cpu::causal_conv;
+    case Op::causal_conv_grad: return cpu::causal_conv_grad;
+    case Op::delta_rule: return cpu::delta_rule;
+    case Op::delta_rule_grad: return cpu::delta_rule_grad;
     case Op::index_scores: return cpu::index_scores;
     case Op::index_scores_grad: return cpu::index_scores_grad;
     case Op::choose_keys: return cpu::choose_keys;

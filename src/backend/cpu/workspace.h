@@ -8,13 +8,14 @@
 
 namespace moesh::backend::cpu {
 
-// Memory that each thread keeps from call to call; the functions are in gemm.cc, attention.cc, attention_grad.cc, indexing.cc, norm.cc
-// and vocab_loss.cc.
+// Memory that each thread keeps from call to call; the functions are in gemm.cc, attention.cc, attention_grad.cc, delta_rule.cc,
+// indexing.cc, norm.cc and vocab_loss.cc.
 std::int64_t gemm_scratch_bytes();
 std::int64_t attention_bytes(const Shape& query, const Shape& key, const Shape& value);
 std::int64_t attention_grad_bytes(const Shape& query, const Shape& key, const Shape& value);
 std::int64_t index_scores_bytes(const Shape& query);
 std::int64_t attention_shares_bytes(const Shape& key);
+std::int64_t delta_rule_bytes(const Shape& query, const Shape& value, bool backward);
 std::int64_t rms_norm_grad_bytes(const Shape& x);
 
 // For a kernel whose threads share a piece of memory: that piece, which the calling thread keeps, and the memory of each thread.

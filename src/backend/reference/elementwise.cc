@@ -20,6 +20,8 @@ W apply(const graph::UnaryOf& of, W x) {
     case Unary::gelu: return x / 2 * (1 + std::tanh(W(0.7978845608028654) * (x + W(0.044715) * x * x * x)));
     case Unary::relu: return x < 0 ? 0 : x;
     case Unary::tanh: return std::tanh(x);
+    case Unary::exp: return std::exp(x);
+    case Unary::softplus: return (x > 0 ? x : 0) + std::log1p(std::exp(-std::abs(x)));
     case Unary::identity: return x;
     case Unary::scale: return x * a;
     case Unary::offset: return x + a;
@@ -55,6 +57,8 @@ W slope(const graph::UnaryOf& of, W x) {
       const W t = std::tanh(x);
       return 1 - t * t;
     }
+    case Unary::exp: return std::exp(x);
+    case Unary::softplus: return 1 / (1 + std::exp(-x));
     case Unary::identity:
     case Unary::offset: return 1;
     case Unary::scale: return a;

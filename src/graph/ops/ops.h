@@ -20,6 +20,8 @@ extern const OpFacts kSoftmax, kSoftmaxGrad, kRmsNorm, kRmsNormGrad, kRowDot, kR
 extern const OpFacts kAttention, kAttentionGrad, kHighest, kCacheWrite;
 // indexing.cc
 extern const OpFacts kDetach, kIndexScores, kIndexScoresGrad, kChooseKeys, kChosenRows, kAttentionShares, kIndexLoss, kIndexLossGrad;
+// linear_attention.cc
+extern const OpFacts kCausalConv, kCausalConvGrad, kDeltaRule, kDeltaRuleGrad;
 // loss.cc
 extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores, kPositions, kVocabLoss;
 // routing.cc

@@ -1,8 +1,8 @@
 #include "graph/ops/table.h"
 
-#include "graph/chosen_keys.h"
-
 #include <algorithm>
+
+#include "graph/chosen_keys.h"
 
 namespace moesh::graph {
 

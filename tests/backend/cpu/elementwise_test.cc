@@ -13,7 +13,7 @@ const std::vector<graph::UnaryOf>& functions() {
   static const std::vector<graph::UnaryOf> all{
       {Unary::silu},        {Unary::sigmoid},      {Unary::gelu},            {Unary::relu},         {Unary::tanh},         {Unary::scale, 1.7},
       {Unary::offset, -.3}, {Unary::clamp, -.5, 1}, {Unary::rsqrt},           {Unary::minimum, .25},
-      {Unary::sqrt},
+      {Unary::sqrt},       {Unary::exp},          {Unary::softplus},
   };
   return all;
 }

@@ -1,0 +1,69 @@
+#include "train/model_size.h"
+
+#include <algorithm>
+
+#include "graph/work.h"
+#include "train/trained.h"
+
+namespace moesh::train {
+namespace {
+
+using graph::Role;
+
+// Whether a token is multiplied with such a parameter, which for some is not counted.
+bool is_multiplied(Role role, const config::ModelShape& shape, std::int64_t length) {
+  switch (role) {
+    case Role::position_embedding: return false;
+    case Role::embedding: return shape.tied_embedding;
+    case Role::prediction_kernel: return false;  // MaxText counts nothing but the layers of prediction modules
+    case Role::index_kernel:
+    case Role::index_down_kernel:
+    case Role::index_norm: return shape.attention.index_keys < length;  // an indexer that leaves nothing out does not count either
+    default: return true;
+  }
+}
+
+// Multiplications of a row of tokens besides those with parameters: of queries with keys and of their probabilities with values, of an
+// indexer's, or of tokens with the memory of linear attention.
+double row_multiplications(const config::ModelShape& shape, const config::LayerShape& layer, std::int64_t length) {
+  const auto tokens = static_cast<double>(length);
+  if (layer.is_linear) {
+    constexpr double kMemoryPasses = 4;  // a token decays the memory, compares it with its value, changes it and reads it
+    return kMemoryPasses * tokens * static_cast<double>(shape.delta.value_heads * shape.delta.key_dim * shape.delta.value_dim);
+  }
+  const config::AttentionShape attention = shape.attention_of(layer);
+  const auto widths = static_cast<double>(attention.query_heads * (attention.qk_head_dim() + attention.value_head_dim()));
+  if (attention.index_heads > 0 && attention.index_keys < length) {
+    const auto chosen = static_cast<double>(attention.index_keys), of_indexer = static_cast<double>(attention.index_heads);
+    const double scored = of_indexer * static_cast<double>(attention.index_dim + 1) * tokens * tokens / 2;
+    return widths * (tokens * chosen - chosen * chosen / 2) + scored;
+  }
+  constexpr double kOwnKey = 0.5;  // half of a query's own key counts, so that a causal row of n tokens has n^2 / 2 pairs
+  return widths * graph::pairs_seen(length, {.window = layer.window, .chunk = layer.chunk}, kOwnKey);
+}
+
+}  // namespace
+
+ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens, std::int64_t length) {
+  ModelSize size;
+  std::int64_t multiplied = 0;
+  for (const graph::Node& node : model.nodes) {
+    if (node.op != graph::Op::parameter) continue;
+    const std::int64_t count = elements(model.value(node.results.front()).shape);
+    const Role role = std::get<graph::ParameterOf>(node.attributes).role;
+    const std::int64_t active = is_of_an_expert(role) ? count / shape.moe.experts * shape.moe.experts_per_token : count;
+    size.parameters += count;
+    size.active += active;
+    if (is_multiplied(role, shape, length)) multiplied += active;
+  }
+  double of_row = 0;
+  // The layers of prediction modules begin a cycle anew, and so do those of the model.
+  const std::int64_t of_model = shape.layers_of_model(), of_modules = shape.prediction_modules * shape.layers_per_module();
+  for (std::int64_t i = 0; i < of_model + of_modules; ++i)
+    of_row += row_multiplications(shape, shape.layer((i < of_model ? i : i - of_model) % shape.layers_per_cycle()), length);
+  const double rows = static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(1, length));
+  size.step_flops = 6.0 * (static_cast<double>(tokens) * static_cast<double>(multiplied) + rows * of_row);
+  return size;
+}
+
+}  // namespace moesh::train
