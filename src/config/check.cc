@@ -123,6 +123,13 @@ std::string idle_indexer(const Settings& settings) {
   return fmt::format("the indexer leaves nothing out: indexer_topk={} of rows of {} (max_target_length)", chosen, counted(length, "token"));
 }
 
+void check_training(const Settings& settings) {
+  if (settings.real("indexer_loss_scaling_factor") <= 0 || idle_indexer(settings).empty()) return;
+  refuse(fmt::format("indexer_topk is {}, of rows of {}: the indexer chooses nothing, and has no loss to learn from",
+                     settings.integer("indexer_topk"), counted(settings.integer("max_target_length"), "token")),
+         settings.origin("indexer_topk").where, "a smaller indexer_topk, or indexer_loss_scaling_factor=0");
+}
+
 void check_settings(const Settings& settings) {
   check_attention(settings);
   check_rope(settings);

@@ -35,6 +35,8 @@ void answer_replaced_options(const Settings& settings, std::vector<std::string>&
 
 // Refuses contradictions between keys that can be seen without a mesh.
 void check_settings(const Settings& settings);
+// Refuses what only a training step cannot do.
+void check_training(const Settings& settings);
 // Tells of losses beside the entropy whose gradients several microbatches make small; empty if there are none.
 std::string diluted_losses(const Settings& settings);
 

@@ -106,8 +106,7 @@ void check_delta(const ModelShape& shape, const Settings& settings) {
   for (const char* key : {"fused_qkv", "attention_bias", "attention_sink", "temperature_tuning"}) has_none(key);
   for (const char* key : {"layer_attention", "layer_positions", "layer_mlp"}) {
     if (settings.texts(key).empty()) continue;
-    refuse(fmt::format("{} is not heeded by decoder_block={}, whose last layer of a cycle has attention, and the others linear attention",
-                       key, settings.text("decoder_block")),
+    refuse(fmt::format("{} is not heeded by decoder_block={}", key, settings.text("decoder_block")),
            where(key), fmt::format("{}=[], and inhomogeneous_layer_cycle_interval", key));
   }
 }

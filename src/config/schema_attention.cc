@@ -77,7 +77,7 @@ constexpr Key kIndexer[] = {
     {"indexer_loss_scaling_factor", real, "0.0", "0..1000000000", used,
      "weight of the loss by which the indexer learns to score keys as attention does; 0 for none"},
     {"indexer_sparse_training", boolean, "false", "", used,
-     "with that loss, compares chosen keys and trains all; otherwise compares all keys and leaves out the loss of the next tokens"},
+     "with that loss, compares chosen keys beside the loss of the next tokens; otherwise all keys, without it"},
     {"indexer_use_approx_top_k", boolean, "false", "", accepted, "chooses keys approximately on TPUs; exactly here"},
     {"indexer_approx_top_k_recall", real, "0.95", "", accepted, "setting of indexer_use_approx_top_k"},
     {"mla_qk_head_chunk_size", integer, "0", "0..", accepted, "heads that the indexer scores at a time, to save memory"},
@@ -88,7 +88,7 @@ constexpr Key kLinearAttention[] = {
     {"gdn_num_value_heads", integer, "32", kCount, used, "heads of values there, each with a memory of its own"},
     {"gdn_key_head_dim", integer, "128", kSize, used, "width of a head of keys there"},
     {"gdn_value_head_dim", integer, "128", kSize, used, "width of a head of values there"},
-    {"gdn_conv_kernel_dim", integer, "4", "2..64", used, "tokens that the convolution before linear attention sees"},
+    {"gdn_conv_kernel_dim", integer, "4", "1..64", used, "tokens that the convolution before linear attention sees"},
     {"use_qk_norm_in_gdn", boolean, "true", "", used, "gives queries and keys of linear attention the length 1"},
     {"gdn_chunk_size", integer, "64", kCount, accepted, "tokens that linear attention takes at a time; results are equal"},
 };

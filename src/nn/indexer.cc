@@ -3,10 +3,6 @@
 
 #include <cmath>
 
-#include <fmt/core.h>
-
-#include "base/error.h"
-#include "base/text.h"
 #include "graph/chosen_keys.h"
 #include "nn/cache.h"
 #include "nn/norm.h"
@@ -80,14 +76,6 @@ Tensor choose(Builder& builder, const Context& context, const std::string& name,
                          {scores_BST.size(0), scores_BST.size(1), graph::words_of_keys(scores_BST.size(2))}, DType::int32);
 }
 
-// What leaves no key out has nothing to learn from.
-void check_loss(const Context& context, std::int64_t keys) {
-  if (!context.trains() || context.settings.real("indexer_loss_scaling_factor") <= 0) return;
-  refuse(fmt::format("indexer_topk is {}, of rows of {}: the indexer chooses nothing, and has no loss to learn from",
-                     context.model.attention.index_keys, counted(keys, "token")),
-         context.settings.origin("indexer_topk").where, "a smaller indexer_topk, or indexer_loss_scaling_factor=0");
-}
-
 }  // namespace
 
 std::optional<Index> build_index(Builder& builder, const Context& context, Tensor x_BSM, Tensor latent_BSR, const Tokens& tokens) {
@@ -98,10 +86,7 @@ std::optional<Index> build_index(Builder& builder, const Context& context, Tenso
   const Tensor weights_BSH = build_weights(builder, context, x_BSM);
   Tensor key_BTD = build_keys(builder, context, x_BSM, tokens);
   const std::int64_t keys = context.trains() ? context.length : context.cache_slots;
-  if (keys <= context.model.attention.index_keys) {
-    check_loss(context, keys);
-    return std::nullopt;
-  }
+  if (keys <= context.model.attention.index_keys) return std::nullopt;
   if (!context.trains()) {
     key_BTD = update_cache(builder, context, "index_key", key_BTD, tokens.positions, context.cache_slots,
                            {labels::cache_batch, labels::cache_sequence, labels::cache_kv});

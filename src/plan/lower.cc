@@ -194,8 +194,9 @@ class Lowering {
     const graph::Value& value = scope.value(id);
     const AxisList distinct = sharding::distinct_axes(value.spec);
     const std::int64_t bytes = bytes_of(value);
+    const auto result = static_cast<std::size_t>(std::find(node.results.begin(), node.results.end(), id) - node.results.begin());
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      if (!may_lie_in(node.op, i)) continue;
+      if (!may_lie_in(node.op, i, result)) continue;
       const View& from = view(scope.view(node.operands[i]));
       const Buffer& buffer = plan_.buffer(from.buffer);
       const bool is_all = from.advances.empty() ? buffer.bytes == bytes : scope.is_given_away[at(scope.aliases.first(node.operands[i]))];

@@ -25,12 +25,12 @@ bool may_share(const graph::RepeatOf& of, std::size_t operand, std::size_t resul
 bool may_overwrite_operand(const Graph& graph, const Node& node, std::size_t operand, std::size_t result) {
   if (node.op == Op::region) return true;
   if (const auto* of = std::get_if<graph::RepeatOf>(&node.attributes)) return may_share(*of, operand, result);
-  return may_lie_in(node.op, operand) && is_alike(graph.value(node.operands[operand]), graph.value(node.results[result]));
+  return may_lie_in(node.op, operand, result) && is_alike(graph.value(node.operands[operand]), graph.value(node.results[result]));
 }
 
 }  // namespace
 
-bool may_lie_in(Op op, std::size_t operand) {
+bool may_lie_in(Op op, std::size_t operand, std::size_t result) {
   switch (op) {
     case Op::unary:
     case Op::unary_grad:
@@ -45,7 +45,7 @@ bool may_lie_in(Op op, std::size_t operand) {
     case Op::cache_write:
     case Op::cross_entropy_grad: return operand == 0;
     case Op::weighted_rows_grad: return operand != 1;
-    case Op::delta_rule: return operand == 6;
+    case Op::delta_rule: return operand == 6 && result == 1;
     default: return graph::facts_of(op).added_to == static_cast<int>(operand);
   }
 }

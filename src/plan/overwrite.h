@@ -22,9 +22,9 @@ class Aliases {
   std::vector<graph::NodeId> last_use_;
 };
 
-// Whether the op's kernels can write a result in place, over this operand if it has the result's type and shape: they go element by
+// Whether the op's kernels can write this result in place, over this operand if it has the result's type and shape: they go element by
 // element, or read all that they need of a row before they write it.
-bool may_lie_in(graph::Op op, std::size_t operand);
+bool may_lie_in(graph::Op op, std::size_t operand, std::size_t result);
 
 // Whether `made` may take the memory of `old`, which exists before it. If the node that makes `made` is also the last to read `old`, its
 // kernel must be able to work in place. For a repeat or region the caller must ask again about the corresponding values of the body.

@@ -323,7 +323,7 @@ class Verifier {
       for (std::size_t o = 0; o < of.operands.size(); ++o) {
         const View& operand = plan_.view(of.operands[o]);
         if (operand.buffer != result.buffer) continue;
-        const bool may = is_kernel(of) && may_lie_in(of.op, o);
+        const bool may = is_kernel(of) && may_lie_in(of.op, o, r);
         if (!may || !are_one_place(operand, result)) {
           broken(of_instruction(id),
                  fmt::format("result {} is made in {}, where operand {} lies", r, of_buffer(result.buffer), o));

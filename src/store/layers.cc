@@ -10,7 +10,7 @@
 namespace moesh::store {
 namespace {
 
-// For "mu/decoder/layers/layers_1/x": group "mu/decoder/layers", turn 1, rest "/x". A name without a turn has -1.
+// For "mu/decoder/layers/layers_1/x", or layer_1: group "mu/decoder/layers", turn 1, rest "/x". A name without a turn has -1.
 struct Path {
   enum class Turn { numbered, within, last, left };  // left: after the last whole cycle
   std::string group;
@@ -32,20 +32,22 @@ Path nested_path(Path path) {
 }
 
 Path path_of(const std::string& name) {
-  constexpr std::string_view kAbove = "decoder/", kTurn = "/layers_";
+  constexpr std::string_view kAbove = "decoder/";
   const std::size_t decoder = name.find(kAbove);
   const std::size_t end = decoder == std::string::npos ? std::string::npos : name.find('/', decoder + kAbove.size());
   if (end == std::string::npos) return {name, -1, ""};
   Path path{name.substr(0, end), -1, name.substr(end)};
   const bool may_nest = path.group.ends_with(kCycles) || path.group.ends_with(kLeft);
   if (may_nest && (path.rest.starts_with(kWithin) || path.rest.starts_with(kLast))) return nested_path(std::move(path));
-  if (path.rest.starts_with(kTurn)) {
+  for (const std::string_view member : {"/layers_", "/layer_"}) {
+    if (!path.rest.starts_with(member)) continue;
     const std::size_t next = path.rest.find('/', 1);
-    const auto turn = parse_integer(path.rest.substr(kTurn.size(), next - kTurn.size()));
+    const auto turn = parse_integer(path.rest.substr(member.size(), next - member.size()));
     if (turn && next != std::string::npos) {
       path.turn = *turn;
       path.rest.erase(0, next);
     }
+    break;
   }
   return path;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "config/load.h"
 #include "config/support.h"
 #include "forecast/forecast.h"
 #include "graph/rewrite.h"
@@ -124,6 +125,7 @@ std::optional<Reduction> fixed_reduction(const config::Settings& settings, const
 StepProgram step_program(const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep,
                          const SeeGraph& see) {
   config::check_stages(settings);
+  config::check_training(settings);
   mesh::check_balance(settings, where.layout.mesh);
   const auto with = [&](Reduction reduction, const SeeGraph& seen) {
     return program_with(reduction, model, settings, where, keep, seen);

@@ -83,7 +83,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "attention_type=full",
       "attention_type=compressed",
       "moba=true",
-      "use_mrope=true",
       "use_untrainable_positional_embedding=true",
       "first_num_hash_layers=1",
       "padded_base_moe_mlp_dim=256",

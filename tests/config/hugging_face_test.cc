@@ -461,6 +461,9 @@ TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
         body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)"),
         body("qwen3", "Qwen3ForCausalLM", R"(, "head_dim": 32)"),
         qwen(R"(, "mlp_only_layers": [1], "norm_topk_prob": true)"),
+        body("qwen3_next", "Qwen3NextForCausalLM",
+             kExperts + R"(, "shared_expert_intermediate_size": 80, "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 6,
+                           "layer_types": ["linear_attention", "full_attention", "linear_attention", "full_attention"])"),
         qwen(R"(, "use_sliding_window": true, "sliding_window": 6)"),
         body("qwen2_moe", "Qwen2MoeForCausalLM",
              kExperts + R"(, "shared_expert_intermediate_size": 80, "use_sliding_window": true, "sliding_window": 6, "max_window_layers": 1)"),
@@ -476,24 +479,6 @@ TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
     const std::string written = hugging_face_config_of(settings, "float32");
     EXPECT_EQ(model_facts(settings_in(written)), model_facts(settings)) << written;
   }
-}
-
-TEST(HuggingFace, AModelThatNoConfigTellsIsRefused) {
-  const auto refused_by = [](const std::string& words) {
-    return test::message_of([&] { hugging_face_config_of(load(test::words_of(words)).settings, "float32"); });
-  };
-  EXPECT_THAT(refused_by("attn_logits_soft_cap=30"),
-              HasSubstr("Hugging Face's models of this kind have no attn_logits_soft_cap=30"));
-  EXPECT_THAT(refused_by("logits_via_embedding=true"), HasSubstr("have no normalize_embedding_logits=true"));
-  EXPECT_THAT(refused_by("model_name=gpt3-52k"), HasSubstr("Hugging Face has no models of decoder_block=gpt3"));
-  EXPECT_THAT(refused_by("model_name=gemma-2b"), HasSubstr("have no norm_scales_above_one=false"));
-  EXPECT_EQ(refused_by("model_name=llama4-17b-128e"), "no error");
-  EXPECT_EQ(refused_by("model_name=qwen2.5-7b"), "no error");
-  EXPECT_EQ(refused_by("model_name=llama3.1-8b"), "no error");
-  EXPECT_EQ(refused_by("model_name=mixtral-8x7b"), "no error");
-  EXPECT_EQ(refused_by("model_name=deepseek3-671b"), "no error");
-  EXPECT_EQ(refused_by("model_name=gpt-oss-20b"), "no error");
-  EXPECT_EQ(refused_by("model_name=qwen3-30b-a3b"), "no error");
 }
 
 }  // namespace

@@ -212,6 +212,18 @@ TEST(Replaced, SaysWhatAnOlderNameStandsFor) {
               Contains("remat_policy=minimal_flash is an older name of minimal_with_context"));
 }
 
+TEST(Replaced, TakesAKeyByItsOlderName) {
+  const std::string model = "model_name=deepseek3.2-671b override_model_config=true ";
+  const Loaded named = loaded(model + "index_topk=64");
+  EXPECT_EQ(named.settings.integer("indexer_topk"), 64);
+  EXPECT_THAT(named.notices, Contains("index_topk is an older name of indexer_topk"));
+  EXPECT_TRUE(loaded("model_name=deepseek3-671b override_model_config=true use_sparse_indexer=true").settings.boolean("use_indexer"));
+  EXPECT_EQ(loaded(model + "index_topk=64 indexer_topk=64").settings.integer("indexer_topk"), 64);
+  EXPECT_EQ(message_of([&] { loaded(model + "index_topk=64 indexer_topk=32"); }),
+            "the command line: index_topk=64 and indexer_topk=32 are given, which are two names of one key\n"
+            "  fix: leave out index_topk, the older name");
+}
+
 TEST(Replaced, SaysThatAKernelOfAnotherEngineIsOneOfItsOwn) {
   EXPECT_THAT(loaded("attention=cudnn_flash_te").notices,
               Contains("attention=cudnn_flash_te is computed as attention=flash: kernels are moesh's own"));

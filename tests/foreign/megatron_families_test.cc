@@ -32,6 +32,21 @@ TEST(MegatronFamilies, SharedExpertsWithAGateAreQwensUnlessSomeLayersAreDense) {
   EXPECT_EQ(given(shared + "--moe-layer-freq [0]*1+[1]*3", "decoder_block"), "decoder_block=deepseek");
 }
 
+TEST(MegatronFamilies, GatedDeltaNetIsQwen3Nexts) {
+  const std::string next = kSparse + "--moe-shared-expert-intermediate-size 64 --moe-shared-expert-gate --attention-output-gate "
+                                     "--qk-layernorm --experimental-attention-variant gated_delta_net --linear-num-value-heads 8 ";
+  EXPECT_EQ(given(next, "decoder_block"), "decoder_block=qwen3_next");
+  EXPECT_EQ(given(next, "gdn_num_value_heads"), "gdn_num_value_heads=8");
+  EXPECT_EQ(given(next, "gdn_num_key_heads"), "gdn_num_key_heads=16");
+  EXPECT_EQ(given(next + "--linear-attention-freq 2", "inhomogeneous_layer_cycle_interval"), "inhomogeneous_layer_cycle_interval=2");
+  EXPECT_EQ(given(next + "--linear-attention-freq ([1]*3+[0]*1)*1", "inhomogeneous_layer_cycle_interval"),
+            "inhomogeneous_layer_cycle_interval=4");
+  EXPECT_THAT(notes(next), Not(HasSubstr("gate here")));
+  EXPECT_THAT(notes(next + "--linear-attention-freq [1,0,0,0]"), HasSubstr("--linear-attention-freq: attention is planned in the last layer"));
+  EXPECT_THAT(notes(kSparse + "--attention-output-gate"), HasSubstr("attention's result has no gate here"));
+  EXPECT_THAT(notes(kSparse + "--experimental-attention-variant gated_delta_net"), HasSubstr("gated_delta_net: full attention is planned"));
+}
+
 TEST(MegatronFamilies, DenseLayersAmongOthersHaveTheirWidth) {
   EXPECT_EQ(given(kSparse + "--ffn-hidden-size 96 --moe-layer-freq [0,1]*2", "base_mlp_dim"), "base_mlp_dim=96") << "the first is dense";
   EXPECT_EQ(given(kSparse + "--ffn-hidden-size 96 --moe-layer-freq [1,0]*2", "base_mlp_dim"), "base_mlp_dim=96");

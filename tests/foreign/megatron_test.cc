@@ -158,8 +158,11 @@ TEST(FromMegatron, SparseAttentionIsAnIndexers) {
   const std::string over_all = "--dsa-indexer-loss-coeff: the indexer's loss is planned over the keys that it chooses, not over all";
   EXPECT_THAT(notes(learns), HasSubstr(over_all));
   EXPECT_THAT(notes(learns + "--dsa-indexer-use-sparse-loss"), Not(HasSubstr(over_all)));
-  EXPECT_EQ(keys(sparse + "--dsa-indexer-topk 1000000 --dsa-indexer-loss-coeff 0.01", "indexer_loss_scaling_factor"),
-            "indexer_loss_scaling_factor is not given");
+  const std::string idle = sparse + "--dsa-indexer-topk 1000000 --dsa-indexer-loss-coeff 0.01";
+  EXPECT_EQ(keys(idle, "indexer_loss_scaling_factor"), "indexer_loss_scaling_factor is not given");
+  EXPECT_THAT(notes(idle), HasSubstr("--dsa-indexer-loss-coeff: no loss is planned for an indexer that chooses 1000000 of "));
+  EXPECT_THAT(notes(sparse + "--dsa-indexer-top-k 64"), HasSubstr("unknown: --dsa-indexer-top-k is no flag of Megatron-LM"));
+  EXPECT_EQ(keys(sparse + "--num-attention-heads 8", "base_num_kv_heads"), "base_num_kv_heads is not given") << "a latent is all heads'";
   for (const std::string& flags : {kDense + "--experimental-attention-variant dsa", latent + "--experimental-attention-variant gated_delta_net"}) {
     EXPECT_EQ(keys(flags, "use_indexer"), "use_indexer is not given");
     EXPECT_THAT(notes(flags), HasSubstr(": full attention is planned"));

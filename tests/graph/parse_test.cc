@@ -93,7 +93,7 @@ TEST(Parse, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(parse_refusal(x + "%1: float16[4, 8] = cast %0  # y\nreturn %1\n"),
             "line 2 of the graph: a type was expected, not 'float16[4, 8] = cast %0  # y'");
   EXPECT_EQ(parse_refusal(x + "%1: float32[4, 8] = unary %0 function=sine  # y\nreturn %1\n"),
-            "line 2 of the graph: one of silu, sigmoid, gelu, relu, tanh, identity, scale, offset, clamp, sqrt, rsqrt, minimum, finite was expected, "
+            "line 2 of the graph: one of silu, sigmoid, gelu, relu, tanh, exp, softplus, identity, scale, offset, clamp, sqrt, rsqrt, minimum, finite was expected, "
             "not 'sine  # y'");
   EXPECT_EQ(parse_refusal(x + "%1: float32[4, 8] = unary %0 function=silu phase sideways  # y\nreturn %1\n"),
             "line 2 of the graph: one of forward, backward, update was expected, not 'sideways  # y'");

@@ -23,6 +23,8 @@ TEST(LayerNames, TellWhatTheLayersOfAStackAreCalledAlone) {
 // Two kinds of layers alternate; those of the first kind have even numbers.
 TEST(LayerNames, KnowThatKindsOfLayersTakeTurns) {
   const LayerNames names({{"decoder/layers/layers_0/x", {0, 2}}, {"decoder/layers/layers_1/x", {0, 2}}});
+  const LayerNames alike({{"decoder/layers/layer_0/x", {0, 2}}, {"decoder/layers/layer_1/x", {0, 2}}});
+  EXPECT_THAT(alike.alone("decoder/layers/layer_1/x"), ElementsAre("decoder/layers_1/x", "decoder/layers_3/x"));
   EXPECT_THAT(names.alone("decoder/layers/layers_0/x"), ElementsAre("decoder/layers_0/x", "decoder/layers_2/x"));
   EXPECT_THAT(names.alone("decoder/layers/layers_1/x"), ElementsAre("decoder/layers_1/x", "decoder/layers_3/x"));
 }

@@ -271,6 +271,14 @@ TEST(KeptRuns, AreRefusedTheCheckpointsOfAnotherModel) {
   EXPECT_THAT(kept.run("steps=2 base_num_decoder_layers=1").err, HasSubstr("the checkpoint has parameters that this model has not: "));
 }
 
+TEST(KeptRuns, SayWhatParametersTheyWereTrainedWith) {
+  const Kept kept(kTinyModel);
+  EXPECT_EQ(kept.run("steps=1 trainable_parameters_mask=[norm]").code, 0);
+  EXPECT_THAT(kept.run("steps=2").err,
+              AllOf(HasSubstr("the checkpoint lacks mu/"), HasSubstr("fix: train what it was saved with (opt_type, trainable_parameters_mask), "
+                                                                     "or begin a run with its parameters: load_parameters_path")));
+}
+
 // Modules that predict further tokens are of use in training only, so a run does not drop them without a word, and decoding does.
 TEST(KeptRuns, WithPredictionModulesAreDecodedWithoutThem) {
   const Kept kept(kTinyModel);

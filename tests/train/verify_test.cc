@@ -45,9 +45,10 @@ TEST(VerifyRuns, HoldGradientsLogitsAndParameters) {
   EXPECT_GE(test::cases_in(test::kRecordedRuns).size(), 23u);
 }
 
-// A family whose layers are like another's may still differ in a factor, so each has a run. MaxText has no qwen2_moe.
+// A family whose layers are like another's may still differ in a factor, so each has a run. MaxText has no qwen2_moe, and
+// qwen3_5 has the layers of qwen3_next.
 TEST(VerifyRuns, AreOfEveryFamily) {
-  std::set<std::string> recorded{"qwen2_moe"};
+  std::set<std::string> recorded{"qwen2_moe", "qwen3_5"};
   for (const std::string& name : test::cases_in(test::kRecordedRuns)) {
     recorded.insert(json::parse(test::read_text(test::kRecordedRuns / name / "config.json"))["decoder_block"].get<std::string>());
   }

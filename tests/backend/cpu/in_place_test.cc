@@ -92,6 +92,16 @@ std::vector<Call> calls() {
                    {noise(dtype, {90, 300}, 30), weights, noise(dtype, {90, 300}, 31)},
                    {Tensor(dtype, {90, 300}), weights}});
   }
+  // A result of the shape of the memory, which may not lie there, as heads are written one after the other.
+  for (const DType dtype : floating_types()) {
+    const Shape keys{2, 4, 4, 4}, heads{2, 4, 4, 4}, memory{2, 4, 4, 4, 5};
+    const DType wide = wide_of(dtype);
+    all.push_back({Op::delta_rule,
+                   {},
+                   {noise(dtype, keys, 34), noise(dtype, keys, 35, -0.4, 0.4), noise(dtype, memory, 36), noise(wide, heads, 37, -1, 0),
+                    noise(dtype, heads, 38, 0, 1), filled(DType::int32, {2, 4}, 1), noise(wide, memory, 39), draws({2, 4}, 40, 3)},
+                   {Tensor(dtype, memory), Tensor(wide, memory)}});
+  }
   // Ops with one more operand, to which the result is added.
   for (const DType dtype : floating_types()) {
     const Tensor rows = noise(dtype, {90, 300}, 17), sum = noise(dtype, {90, 70}, 18), sizes = values(DType::int32, {3}, {40, 0, 47});
@@ -111,7 +121,8 @@ std::vector<Call> calls() {
 
 // The rule of plans: whether a result may be made in the memory of an operand.
 bool may_lie_there(const Call& call, std::size_t result, std::size_t operand) {
-  return plan::may_lie_in(call.op, operand) && call.results[result].dtype == call.operands[operand].dtype && call.results[result].shape == call.operands[operand].shape;
+  const Tensor &from = call.operands[operand], &to = call.results[result];
+  return plan::may_lie_in(call.op, operand, result) && to.dtype == from.dtype && to.shape == from.shape;
 }
 
 // For each result, the number of the operand whose memory it takes, or -1 for memory of its own.
@@ -174,7 +185,9 @@ TEST(InPlace, IsTriedForEveryOpThatPlansMakeInPlace) {
   for (const Call& call : calls()) tried.insert(call.op);
   for (int i = 0; i < graph::kOps; ++i) {
     for (std::size_t operand = 0; operand < 8; ++operand) {
-      if (plan::may_lie_in(static_cast<Op>(i), operand)) relied_on.insert(static_cast<Op>(i));
+      for (std::size_t result = 0; result < 2; ++result) {
+        if (plan::may_lie_in(static_cast<Op>(i), operand, result)) relied_on.insert(static_cast<Op>(i));
+      }
     }
   }
   EXPECT_EQ(tried, relied_on);
