@@ -108,7 +108,8 @@ constexpr std::string_view kOfMixedMlps[] = {"layer_mlp"};
 constexpr std::string_view kOfWindows[] = {"sliding_window_size"};
 constexpr std::string_view kOfCycles[] = {"inhomogeneous_layer_cycle_interval"};
 constexpr std::string_view kOfBiases[] = {"attention_out_bias"};
-constexpr std::string_view kOfChosenBiases[] = {"attention_bias", "attention_sink", "norm_scales_above_one"};
+constexpr std::string_view kOfChosenBiases[] = {"attention_bias", "attention_sink"};
+constexpr std::string_view kOfChosenScales[] = {"norm_scales_above_one"};
 constexpr std::string_view kOfChunks[] = {"chunk_attn_window_size"};
 constexpr std::string_view kOfOwnPositions[] = {"nope_layer_interval"};
 constexpr std::string_view kOfStillLayers[] = {"temperature_tuning", "temperature_tuning_scale", "temperature_tuning_floor"};
@@ -264,6 +265,7 @@ constexpr Need kNeeds[] = {
     {"decoder_block=gpt_oss, olmo3, llama4, envy, qwen3_next or qwen3_5, or a list of layers", has_cycles, kOfCycles},
     {"attention_bias=true of another decoder_block than gpt3 or qwen2", may_have_out_bias, kOfBiases},
     {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfChosenBiases},
+    {"another decoder_block than gpt3, qwen3_next or qwen3_5", [](S s) { return !is_block(s, "gpt3") && !has_delta(s); }, kOfChosenScales},
     {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfRotation},
     {"decoder_block=llama4 or layer_attention", has_chunks, kOfChunks},
     {"decoder_block=llama4 without layer_positions", has_own_positions, kOfOwnPositions},

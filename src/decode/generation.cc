@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <limits>
 
 #include <fmt/core.h>
 
@@ -11,6 +10,7 @@
 #include "base/machine_memory.h"
 #include "base/place.h"
 #include "base/text.h"
+#include "graph/segments.h"
 
 namespace moesh::decode {
 namespace {
@@ -18,8 +18,6 @@ namespace {
 // Prompts are prefilled by programs of a few lengths: a prompt takes the next longer program, or several runs of the longest.
 constexpr std::int64_t kLengths[] = {8, 32, 128, 512};
 static_assert(std::end(kLengths)[-1] <= models::DecodeShape{}.most_new_tokens);
-
-constexpr std::int32_t kOfPadding = std::numeric_limits<std::int32_t>::max();  // its segment, above all that texts have
 
 // Elements as float32: in place if they are of that type, else converted into `room`.
 std::span<const float> floats(const run::Array& array, std::int64_t first, std::int64_t count, std::vector<float>& room) {
@@ -109,7 +107,7 @@ NewTokens Generator::next_tokens(std::int64_t length, std::int64_t left) {
       const bool is_there = i < count;
       tokens.ids.push_back(is_there ? row.ids[static_cast<std::size_t>(row.kept + i)] : 0);
       tokens.positions.push_back(static_cast<std::int32_t>(row.kept + std::min(i, count)));
-      tokens.segments.push_back(is_there ? row.segment : kOfPadding);
+      tokens.segments.push_back(is_there ? row.segment : graph::kSegmentOfNewPadding);
     }
     row.kept += count;
   }

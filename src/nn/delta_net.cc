@@ -98,6 +98,17 @@ struct Memory {
   Tensor query_BSGD, key_BSGD, value_BSGRV, decay_BSGR, rate_BSGR;
 };
 
+// By what each token decays the memories: -exp(A_log) softplus(a + dt_bias), where the token makes a.
+Tensor decays(Builder& builder, const Context& context, Tensor a_BSGR) {
+  const Shape shape = a_BSGR.shape();
+  const auto per_head = [&](const char* name, graph::Initializer initial) {
+    return reshape(unlabelled(builder, context, name, {shape[2] * shape[3]}, initial, Role::delta_gate), {shape[2], shape[3]});
+  };
+  const Tensor speed_GR = unary(graph::Unary::exp, per_head("A_log", {graph::Initializer::Kind::log_uniform, 1, 1}));
+  const Tensor step_BSGR = unary(graph::Unary::softplus, add_bias(a_BSGR, per_head("dt_bias", ones())));
+  return cast(scale(multiply(broadcast(speed_GR, shape, {2, 3}), step_BSGR), -1), DType::float32);
+}
+
 Tensor read_memory(Builder& builder, const Context& context, const Memory& of, Tensor segments, Tensor order) {
   std::vector<Tensor> operands{of.query_BSGD, of.key_BSGD, of.value_BSGRV, of.decay_BSGR, of.rate_BSGR, segments};
   const Shape out = of.value_BSGRV.shape();
@@ -150,14 +161,9 @@ Tensor delta_net(Builder& builder, const Context& context, const std::string& na
   Tensor query = slice(convolved, 3, 0, dim), key = slice(convolved, 3, dim, dim);
   query = shape.norms_keys ? of_length_one(builder, query, query_scale) : scale(query, query_scale);
   if (shape.norms_keys) key = of_length_one(builder, key, 1);
-  const Shape of_values{rows, length, groups, sharing, value_dim}, of_heads{rows, length, groups, sharing};
-  const auto per_head = [&](const char* as, graph::Initializer initial) {
-    return reshape(unlabelled(builder, context, as, {shape.value_heads}, initial, Role::delta_gate), {groups, sharing});
-  };
-  const Tensor speed = unary(graph::Unary::exp, per_head("A_log", {graph::Initializer::Kind::log_uniform, 1, 1}));
-  const Tensor step = unary(graph::Unary::softplus, add_bias(slice(of_gates, 3, sharing, sharing), per_head("dt_bias", ones())));
-  const Tensor decay = scale(multiply(broadcast(speed, of_heads, {2, 3}), step), -1);
-  const Memory memory{query, key, reshape(slice(convolved, 3, 2 * dim, values), of_values), cast(decay, DType::float32),
+  const Shape of_values{rows, length, groups, sharing, value_dim};
+  const Memory memory{query, key, reshape(slice(convolved, 3, 2 * dim, values), of_values),
+                      decays(builder, context, slice(of_gates, 3, sharing, sharing)),
                       unary(graph::Unary::sigmoid, slice(of_gates, 3, 0, sharing))};
   const Tensor read = read_memory(builder, context, memory, order.in_order(tokens.segments), tokens.order);
   const Tensor gated = gate_heads(builder, context, read, reshape(slice(mixed, 3, channels, values), of_values));

@@ -212,6 +212,12 @@ TEST(Replaced, SaysWhatAnOlderNameStandsFor) {
               Contains("remat_policy=minimal_flash is an older name of minimal_with_context"));
 }
 
+TEST(Replaced, SaysWhichFamiliesAreOne) {
+  EXPECT_THAT(loaded("model_name=qwen3.5-35b-a3b decoder_block=qwen3_5").notices,
+              Contains("decoder_block=qwen3_5 is the same as qwen3_next here, where models have text alone"));
+  EXPECT_THAT(loaded("model_name=qwen3.5-35b-a3b").notices, IsEmpty());
+}
+
 TEST(Replaced, TakesAKeyByItsOlderName) {
   const std::string model = "model_name=deepseek3.2-671b override_model_config=true ";
   const Loaded named = loaded(model + "index_topk=64");

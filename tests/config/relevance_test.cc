@@ -128,7 +128,7 @@ std::vector<std::string> other_values(const Key& key, const Settings& settings) 
 }
 
 const std::set<std::string_view> kTopicsOfModels{
-    "Attention", "Multi-head latent attention", "Rotary positions", "Model shape", "Number formats", "Experts",
+    "Attention", "Multi-head latent attention", "Indexer of latent attention", "Linear attention", "Rotary positions", "Model shape", "Number formats", "Experts",
     "Routing",   "Reaching the experts",        "Rematerialisation"};
 
 // Changes without an effect that need no notice, and the reason.
@@ -139,6 +139,7 @@ const std::map<std::string, std::string> kQuiet{
     {"decoder_block=mistral", "llama2 by another name"},
     {"decoder_block=qwen2", "llama2 by another name: its biases are a key of their own"},
     {"decoder_block=llama2", "mistral by another name"},
+    {"decoder_block=qwen3_5", "qwen3_next by another name, which a notice of its own says"},
     {"context_parallel_load_balance=false", "the context lies on one device"},
     {"routed_weights=softmax", "what families do by themselves, but deepseek"},
     {"routed_weights=scores", "what deepseek2 does by itself"},

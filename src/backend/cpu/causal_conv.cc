@@ -9,6 +9,7 @@
 #include "backend/cpu/simd.h"
 #include "backend/element.h"
 #include "backend/scratch_list.h"
+#include "graph/segments.h"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -49,7 +50,7 @@ class CausalConv {
         const T* const before = call_.operands[2].template as<T>() + row * kept * C;
         for (std::int64_t i = 0; i < kept; ++i) inputs[static_cast<std::size_t>(i)] = before + i * C;
         for (std::int64_t token = row * S; token < (row + 1) * S; ++token) {
-          const bool is_padding = call_.operands[4].template as<std::int32_t>()[token] == 0;
+          const bool is_padding = graph::is_padding(call_.operands[4].template as<std::int32_t>()[token]);
           if (!is_padding && call_.operands[3].template as<std::int32_t>()[token] == 0) std::fill(inputs.begin(), inputs.end(), nullptr);
           inputs.back() = x_ + token * C;
           sum(inputs.data(), channels, call_.results[0].template as<T>() + token * C);

@@ -14,6 +14,7 @@
 #include "backend/cpu/simd.h"
 #include "backend/cpu/workspace.h"
 #include "graph/delta_rule.h"
+#include "graph/segments.h"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -38,7 +39,6 @@ struct DeltaMatrix {
 
   DeltaMatrix transposed() const { return {data, rows, columns, !is_transposed}; }
   W* row(std::int64_t i) const { return data + i * columns; }
-  std::int64_t count() const { return rows * columns; }
 };
 
 template <typename W>
@@ -167,7 +167,7 @@ class DeltaHead {
 
   std::int64_t token(std::int64_t i) const { return row_ * n_.S + first_ + i; }
   std::int64_t head_of(std::int64_t i, std::int64_t r) const { return (token(i) * n_.G + group_) * n_.R + r; }
-  bool is_padding(std::int64_t i) const { return call_.operands[5].template as<std::int32_t>()[token(i)] == 0; }
+  bool is_padding(std::int64_t i) const { return graph::is_padding(call_.operands[5].template as<std::int32_t>()[token(i)]); }
   bool begins_anew(std::int64_t i) const { return !is_padding(i) && call_.operands[7].template as<std::int32_t>()[token(i)] == 0; }
 
   // Rows of an operand of keys, or of values, in the wide type.

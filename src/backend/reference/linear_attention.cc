@@ -5,6 +5,7 @@
 
 #include "backend/element.h"
 #include "backend/reference/kernels.h"
+#include "graph/segments.h"
 
 namespace moesh::backend::reference {
 namespace {
@@ -47,7 +48,7 @@ void causal_conv(const KernelCall& call) {
         window.at(i / n.C, i % n.C) = load(call.operands[2].as<T>()[b * kept * n.C + i]);
       for (std::int64_t s = 0; s < n.S; ++s) {
         const std::int64_t token = b * n.S + s;
-        const bool is_padding = keeps && call.operands[4].as<std::int32_t>()[token] == 0;
+        const bool is_padding = keeps && graph::is_padding(call.operands[4].as<std::int32_t>()[token]);
         if (keeps && !is_padding && call.operands[3].as<std::int32_t>()[token] == 0) window.clear();
         for (std::int64_t c = 0; c < n.C; ++c) {
           window.at(kept, c) = load(x[token * n.C + c]);
@@ -104,7 +105,7 @@ class DeltaHead {
     return !is_padding(s) && call_.operands[7].template as<std::int32_t>()[b_ * n_.S + s] == 0;
   }
 
-  bool is_padding(std::int64_t s) const { return call_.operands[5].template as<std::int32_t>()[b_ * n_.S + s] == 0; }
+  bool is_padding(std::int64_t s) const { return graph::is_padding(call_.operands[5].template as<std::int32_t>()[b_ * n_.S + s]); }
   W query(std::int64_t s, std::int64_t d) const { return load(call_.operands[0].template as<T>()[key_at(s) + d]); }
   W key(std::int64_t s, std::int64_t d) const { return load(call_.operands[1].template as<T>()[key_at(s) + d]); }
   W value(std::int64_t s, std::int64_t v) const { return load(call_.operands[2].template as<T>()[at(s) * n_.V + v]); }

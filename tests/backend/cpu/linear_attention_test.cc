@@ -1,5 +1,6 @@
 // Kernels of linear attention. Shape suffixes: B rows, S length, G heads of keys, R heads of values for each, D a key's width, V a value's
 // width, W tokens of a window, C channels.
+#include "graph/segments.h"
 #include "tests/backend/cpu/kernel_support.h"
 
 namespace moesh::backend::test {
@@ -38,7 +39,8 @@ Tensors new_tokens(std::int64_t rows, std::int64_t length) {
   for (std::int64_t i = 0; i < rows * length; ++i) {
     const std::int64_t row = i / length, s = i % length, begin = row % 3 == 0 ? -7 : row % 3 == 1 ? 0 : length / 2;
     order.set(i, static_cast<double>(s < begin ? s + 5 : s - begin));
-    segments.set(i, (i + row) % 5 == 4 || s >= length - row ? 0 : s < begin ? 1 : 2);
+    const bool is_padding = (i + row) % 5 == 4 || s >= length - row;
+    segments.set(i, is_padding ? (i % 2 == 0 ? 0 : graph::kSegmentOfNewPadding) : s < begin ? 1 : 2);
   }
   return {order, segments};
 }
