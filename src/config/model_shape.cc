@@ -394,7 +394,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.float32_gate_logits = settings.boolean("float32_gate_logits");
   shape.float32_activations = settings.boolean("activations_in_float32");
   shape.gathers_kv = settings.text("attention") != "dot_product";
-  shape.labels_norms = shape.block != Block::qwen3_next;
+  shape.labels_layer_norms = shape.block != Block::qwen3_next;
   shape.norm_scale_is_offset = is_one_of(shape.block, {Block::gpt3, Block::qwen3_next}) || settings.boolean("norm_scales_above_one");
   shape.scales_embedding = settings.boolean("scale_embeddings");
   const bool may_norm = is_one_of(shape.block, {Block::gemma2, Block::gemma3, Block::gemma4}), is_olmo = shape.block == Block::olmo3;

@@ -162,7 +162,7 @@ struct ModelShape {
   bool float32_activations = false;
   bool gathers_kv = true;             // attention asks for the whole context of keys and values on each device
   bool norm_scale_is_offset = false;  // norm scales are stored as their difference from one
-  bool labels_norms = true;           // norm scales have a label
+  bool labels_layer_norms = true;     // norm scales of layers have a label
   bool scales_embedding = false;  // multiplies embeddings by sqrt(emb_dim)
   bool norms_attention = false;   // normalises the result of attention
   bool norms_mlp = false;         // normalises the result of the MLP or the experts

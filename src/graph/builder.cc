@@ -295,8 +295,11 @@ Tensor Builder::stack(const Pending& pending, const Stack& stack, int position) 
   const auto stacked = [&](const auto& values, const auto& added) { return with_inserted(values, position, added); };
   Shape shape = stacked(pending.slice.shape(), stack.sizes);
   if (const auto* parameter = std::get_if<ParameterOf>(&pending.whole)) {
-    return parameter_at(pending.path, std::move(shape), pending.slice.dtype(),
-                        {stacked(parameter->labels, stack.labels), parameter->initializer, parameter->role});
+    ParameterOf of = *parameter;
+    const bool takes_labels = of.labelled != ParameterOf::Labelled::never;
+    of.labels = stacked(of.labels, takes_labels ? stack.labels : Labels(stack.labels.size()));
+    if (takes_labels && !stack.labels.empty()) of.labelled = ParameterOf::Labelled::each_dim;
+    return parameter_at(pending.path, std::move(shape), pending.slice.dtype(), std::move(of));
   }
   const Labels& labels = std::get<InputOf>(pending.whole).labels;
   return state_at(pending.path, std::move(shape), pending.slice.dtype(), stacked(labels, stack.labels));

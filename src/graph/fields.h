@@ -28,7 +28,8 @@ constexpr auto fields_of(const Initializer*) {
 }
 constexpr auto fields_of(const ParameterOf*) {
   return std::tuple{Field{"labels", &ParameterOf::labels}, Field{"starts", &ParameterOf::initializer},
-                    Field{"role", &ParameterOf::role}, Field{"first", &ParameterOf::first}};
+                    Field{"role", &ParameterOf::role}, Field{"labelled", &ParameterOf::labelled},
+                    Field{"first", &ParameterOf::first}};
 }
 constexpr auto fields_of(const InputOf*) {
   return std::tuple{Field{"labels", &InputOf::labels}, Field{"kind", &InputOf::kind}, Field{"first", &InputOf::first}};
@@ -146,7 +147,8 @@ constexpr auto fields_of(const ConstraintOf*) {
                     Field{"peeled_dims", &ConstraintOf::peeled_dims},
                     Field{"stage_as_data", &ConstraintOf::stage_as_data},
                     Field{"over_data", &ConstraintOf::over_data},
-                    Field{"unreduced", &ConstraintOf::unreduced}};
+                    Field{"unreduced", &ConstraintOf::unreduced},
+                    Field{"unlisted", &ConstraintOf::unlisted}};
 }
 constexpr auto fields_of(const StageStateOf*) { return std::tuple{Field{"stages", &StageStateOf::stages}}; }
 // Bodies are printed below their node.
@@ -195,6 +197,9 @@ constexpr auto words_of(const Role*) {
 constexpr auto words_of(const InputOf::Kind*) { return words_up_to<InputOf::Kind::number>("value", "batch", "state", "moment", "number"); }
 constexpr auto words_of(const Initializer::Kind*) {
   return words_up_to<Initializer::Kind::fan_in>("zeros", "ones", "normal", "log_uniform", "fan_in");
+}
+constexpr auto words_of(const ParameterOf::Labelled*) {
+  return words_up_to<ParameterOf::Labelled::never>("each_dim", "in_a_stack", "never");
 }
 constexpr auto words_of(const Unary*) {
   return words_up_to<Unary::finite>("silu", "sigmoid", "gelu", "relu", "tanh", "exp", "softplus", "identity", "scale", "offset", "clamp",

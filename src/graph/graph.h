@@ -170,9 +170,15 @@ using sharding::Role;
 enum class Rounded : std::uint8_t { none, int8, float8 };
 
 struct ParameterOf {
+  enum class Labelled : std::uint8_t {
+    each_dim,
+    in_a_stack,  // has no label of its own: listed without labels, but in a stack of layers with the stack's
+    never,       // does not take its stack's labels either
+  };
   Labels labels;
   Initializer initializer;
   Role role = Role::none;
+  Labelled labelled = Labelled::each_dim;
   int first = 0;  // the original position of the dim that is stored first, see partition/stack_first.h
 };
 struct InputOf {

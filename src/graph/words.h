@@ -22,11 +22,11 @@ concept HasFields = requires {
   fields_of(static_cast<const Of*>(nullptr));
 };
 
-// Enumerators are printed even at their defaults, because an op is unclear without them. Only roles, kinds of inputs, phases and roundings
-// say nothing at their defaults.
+// Enumerators are printed even at their defaults, because an op is unclear without them. Only roles, labelling, kinds of inputs,
+// phases and roundings say nothing at their defaults.
 template <typename T>
 constexpr bool is_always_printed = std::is_enum_v<T> && !std::is_same_v<T, Role> && !std::is_same_v<T, InputOf::Kind> &&
-                                   !std::is_same_v<T, Phase> && !std::is_same_v<T, Rounded>;
+                                   !std::is_same_v<T, Phase> && !std::is_same_v<T, Rounded> && !std::is_same_v<T, ParameterOf::Labelled>;
 
 // Text of letters, digits and a few signs is left as it is; other text is put in quotes.
 inline std::string quoted(const std::string& text) {

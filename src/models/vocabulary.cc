@@ -69,7 +69,7 @@ Tensor Vocabulary::norm(Tensor x_BSM) {
   constexpr const char* kName = "decoder_norm";
   const config::ModelShape& model = context_.model;
   if (model.block == config::Block::gpt3) return nn::layer_norm(builder_, context_, kName, x_BSM);
-  if (!norm_scale_) norm_scale_ = nn::norm_scale(builder_, context_, kName, model.emb_dim);
+  if (!norm_scale_) norm_scale_ = nn::norm_scale(builder_, context_, kName, model.emb_dim, /*has_label=*/true);
   return nn::rms_norm_with(builder_, kName, x_BSM, norm_scale_, model.norm_epsilon);
 }
 

@@ -246,8 +246,9 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   }
   Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, layer), sinks).out;
   // MaxText labels the heads of gated results as if they were the embedding.
-  const Labels of_embedding{labels::activation_batch, labels::activation_length, labels::activation_embed, labels::none};
-  out = constrain("out", out, gate && context.trains() ? of_embedding : as.out);
+  const graph::ConstraintOf of_embedding{
+      .labels = {labels::activation_batch, labels::activation_length, labels::activation_embed, labels::none}, .unlisted = 1};
+  out = constrain("out", out, gate && context.trains() ? of_embedding : graph::ConstraintOf{as.out});
   if (gate) out = multiply(out, unary(graph::Unary::sigmoid, gate));
   return project_out(builder, context, out);
 }

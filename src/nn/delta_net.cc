@@ -45,10 +45,10 @@ Tensor project(Builder& builder, const Context& context, const std::string& name
   return einsum("", "bsm,mf->bsf", x_BSM, weight_MF);
 }
 
-// As in MaxText these have no labels, so that they are whole on every device.
+// As in MaxText these have no labels, not even of their stack of layers, so that they are whole on every device.
 Tensor unlabelled(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::Initializer initial, Role role) {
   Labels none(shape.size(), labels::none);
-  return parameter(builder, context, name, std::move(shape), {std::move(none), initial, role});
+  return parameter(builder, context, name, std::move(shape), {std::move(none), initial, role, graph::ParameterOf::Labelled::never});
 }
 
 // The weights of the window, in the order of the channels of heads rather than of all queries, all keys and all values.
@@ -127,7 +127,8 @@ Tensor read_memory(Builder& builder, const Context& context, const Memory& of, T
 Tensor gate_heads(Builder& builder, const Context& context, Tensor x_BSGRV, Tensor gate_BSGRV) {
   const graph::Scope scope(builder, "norm");
   const graph::Scope inner(builder, "rms_norm");
-  const Tensor scale = unlabelled(builder, context, "scale", {x_BSGRV.shape().back()}, ones(), Role::delta_norm_scale);
+  const Tensor scale = parameter(builder, context, "scale", {x_BSGRV.shape().back()},
+                                 {{labels::none}, ones(), Role::delta_norm_scale, graph::ParameterOf::Labelled::in_a_stack});
   const Tensor normed = rms_norm_with(builder, "norm", x_BSGRV, scale, context.model.norm_epsilon);
   const Tensor gate = unary(graph::Unary::silu, cast(gate_BSGRV, DType::float32));
   return cast(multiply(cast(normed, DType::float32), gate), x_BSGRV.dtype());

@@ -21,11 +21,16 @@ Tensor centred(Tensor x) {
 
 }  // namespace
 
-Tensor norm_scale(Builder& builder, const Context& context, const std::string& name, std::int64_t width, Role role) {
+Tensor norm_scale(Builder& builder, const Context& context, const std::string& name, std::int64_t width, bool has_label,
+                  Role role) {
   const graph::Scope scope(builder, name);
   const bool above_one = context.model.norm_scale_is_offset;
-  const char* label = context.model.labels_norms ? labels::norm : labels::none;
-  const Tensor scale = parameter(builder, context, "scale", {width}, {{label}, above_one ? zeros() : ones(), role});
+  graph::ParameterOf of{{labels::norm}, above_one ? zeros() : ones(), role};
+  if (!has_label) {
+    of.labels = {labels::none};
+    of.labelled = graph::ParameterOf::Labelled::in_a_stack;
+  }
+  const Tensor scale = parameter(builder, context, "scale", {width}, std::move(of));
   return above_one ? unary(graph::Unary::offset, scale, 1) : scale;
 }
 
@@ -35,7 +40,7 @@ Tensor rms_norm_with(Builder& builder, const std::string& name, Tensor x, Tensor
 }
 
 Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x, const NormOptions& options) {
-  const Tensor scale = norm_scale(builder, context, name, x.shape().back(), options.scale_role);
+  const Tensor scale = norm_scale(builder, context, name, x.shape().back(), context.model.labels_layer_norms, options.scale_role);
   return rms_norm_with(builder, name, x, scale, options.epsilon < 0 ? context.model.norm_epsilon : options.epsilon);
 }
 

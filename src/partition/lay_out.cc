@@ -194,6 +194,7 @@ void add_parameters(const Graph& graph, Evenness evenness, Layout& layout) {
     LaidTensor tensor{node.path, value.shape, value.dtype, {}, {}, 1, "", {}, {}};
     const auto& of = std::get<graph::ParameterOf>(node.attributes);
     tensor.constraint.labels = of.labels;
+    if (of.labelled != graph::ParameterOf::Labelled::each_dim) tensor.constraint.unlisted = static_cast<int>(of.labels.size());
     tensor.role = of.role;
     tensor.spec = sharding::lay(tensor.constraint, layout.rules, layout.mesh, node.path);
     if (evenness == Evenness::demanded) check_even(tensor, layout);

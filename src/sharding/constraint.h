@@ -18,6 +18,7 @@ struct Constraint {
   bool stage_as_data = false;  // for layers outside the pipeline: axis stage shards the batch, before data
   bool over_data = false;      // as moments lie under shard_optimizer_over_data, see sharding/layout.h
   bool unreduced = false;      // a partial sum stays one over the axes that shard none of its dims
+  int unlisted = 0;            // so many of the last dims have no label and are left out where labels are listed, as in MaxText
 
   bool is_plain() const { return !each_dim_alone && peeled.empty(); }
 };

@@ -25,13 +25,13 @@ void write_spec(JsonWriter& json, const Spec& spec, const mesh::Mesh& mesh) {
   json.end_array();
 }
 
-void write_labels(JsonWriter& json, const Labels& labels) {
+void write_labels(JsonWriter& json, const Constraint& constraint) {
   json.begin_array();
-  for (const std::string& label : labels) {
-    if (label.empty()) {
+  for (std::size_t dim = 0; dim + static_cast<std::size_t>(constraint.unlisted) < constraint.labels.size(); ++dim) {
+    if (constraint.labels[dim].empty()) {
       json.null();
     } else {
-      json.value(label);
+      json.value(constraint.labels[dim]);
     }
   }
   json.end_array();
@@ -70,7 +70,7 @@ void write_totals(JsonWriter& json, const Layout& layout) {
 
 void write_parameter(JsonWriter& json, const LaidTensor& tensor, const mesh::Mesh& mesh) {
   json.line().begin_object().key("path").value(tensor.path).key("shape").values(tensor.shape).key("logical");
-  write_labels(json, tensor.labels());
+  write_labels(json, tensor.constraint);
   json.key("spec");
   write_spec(json, tensor.spec, mesh);
   write_bytes(json, tensor, mesh);
@@ -82,7 +82,7 @@ void write_activation(JsonWriter& json, const LaidTensor& tensor, const mesh::Me
   json.line().begin_object().key("where").value(tensor.path).key("dtype").value(name_of(tensor.dtype));
   json.key("shape").values(tensor.shape).key("logical");
   if (tensor.constraint.is_plain()) {
-    write_labels(json, tensor.labels());
+    write_labels(json, tensor.constraint);
   } else {
     json.null();
   }
@@ -124,7 +124,7 @@ std::string to_json(const Layout& layout, const std::vector<std::pair<std::strin
   json.line();
   write_mesh(json, layout.mesh);
   json.line().key("input").begin_object().key("shape").values(layout.input.shape).key("logical");
-  write_labels(json, layout.input.labels());
+  write_labels(json, layout.input.constraint);
   json.key("spec");
   write_spec(json, without_size_one(layout.input.spec, layout.mesh), layout.mesh);
   json.end_object().line().key("params").begin_array();

@@ -128,8 +128,9 @@ std::vector<std::string> other_values(const Key& key, const Settings& settings) 
 }
 
 const std::set<std::string_view> kTopicsOfModels{
-    "Attention", "Multi-head latent attention", "Indexer of latent attention", "Linear attention", "Rotary positions", "Model shape", "Number formats", "Experts",
-    "Routing",   "Reaching the experts",        "Rematerialisation"};
+    "Attention",   "Multi-head latent attention", "Indexer of latent attention", "Linear attention", "Rotary positions",
+    "Model shape", "Number formats",              "Experts",                     "Routing",          "Reaching the experts",
+    "Rematerialisation"};
 
 // Changes without an effect that need no notice, and the reason.
 const std::map<std::string, std::string> kQuiet{
