@@ -94,7 +94,8 @@ TEST(Roles, GoWithTheLabelsAndSizesOfAParameter) {
       EXPECT_EQ(is_of_an_expert, bears(parameter, labels::exp));
       const auto is_one_of = [&](std::set<Role> roles) { return roles.contains(parameter.role); };
       const bool is_norm = is_one_of({Role::norm_scale, Role::norm_bias, Role::attention_norm_scale});
-      EXPECT_EQ(is_norm && (session.shape.labels_layer_norms || parameter.path.starts_with("decoder/decoder_norm/")), bears(parameter, labels::norm));
+      const bool has_label = session.shape.labels_layer_norms || parameter.path.starts_with("decoder/decoder_norm/");
+      EXPECT_EQ(is_norm && has_label, bears(parameter, labels::norm));
       EXPECT_EQ(is_one_of({Role::embedding, Role::position_embedding, Role::output_projection}), bears(parameter, labels::vocab));
       EXPECT_EQ(is_one_of({Role::mlp_kernel, Role::shared_expert_kernel, Role::attention_flat_out_kernel}), bears(parameter, labels::mlp) && !is_one_of({Role::mlp_bias}));
     }
