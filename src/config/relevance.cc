@@ -23,7 +23,6 @@ bool lists(S s, std::string_view key, std::string_view word) {
   const std::vector<std::string>& words = s.texts(key);
   return std::find(words.begin(), words.end(), word) != words.end();
 }
-bool has_delta(S s) { return is_one_of(s, {"qwen3_next", "qwen3_5"}); }
 bool has_experts(S s) { return s.integer("num_experts") > 1; }
 bool is_sparse(S s) { return strategy_of(s) == MoeStrategy::sparse; }
 bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
@@ -73,7 +72,7 @@ bool may_share_experts(S s) {
   return is_one_of(s, {"deepseek", "qwen2_moe", "llama4"}) || (is_block(s, "gemma4") && has_experts(s));
 }
 bool has_one_projection(S s) { return s.boolean("fused_mlp") || s.texts("mlp_activations").size() == 1; }
-bool has_shared_experts(S s) { return has_delta(s) || (may_share_experts(s) && s.integer("shared_experts") > 0); }
+bool has_shared_experts(S s) { return has_delta_layers(s) || (may_share_experts(s) && s.integer("shared_experts") > 0); }
 
 // Whether the backward pass reads the MLP's result. Otherwise only its sum with the MLP's input is read, as the input of the next layer,
 // and that is saved.
@@ -248,7 +247,7 @@ constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
     {"another decoder_block than deepseek, gpt3, qwen3_next or qwen3_5",
      [](S s) {
-       return !is_one_of(s, {"deepseek", "gpt3"}) && !has_delta(s);
+       return !is_one_of(s, {"deepseek", "gpt3"}) && !has_delta_layers(s);
      },
      kOfOtherBlocks},
     {"decoder_block=deepseek, qwen2_moe or llama4, or gemma4 with experts", may_share_experts, kOfSharing},
@@ -265,7 +264,8 @@ constexpr Need kNeeds[] = {
     {"decoder_block=gpt_oss, olmo3, llama4, envy, qwen3_next or qwen3_5, or a list of layers", has_cycles, kOfCycles},
     {"attention_bias=true of another decoder_block than gpt3 or qwen2", may_have_out_bias, kOfBiases},
     {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfChosenBiases},
-    {"another decoder_block than gpt3, qwen3_next or qwen3_5", [](S s) { return !is_block(s, "gpt3") && !has_delta(s); }, kOfChosenScales},
+    {"another decoder_block than gpt3, qwen3_next or qwen3_5",
+     [](S s) { return !is_block(s, "gpt3") && !has_delta_layers(s); }, kOfChosenScales},
     {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfRotation},
     {"decoder_block=llama4 or layer_attention", has_chunks, kOfChunks},
     {"decoder_block=llama4 without layer_positions", has_own_positions, kOfOwnPositions},
@@ -285,7 +285,7 @@ constexpr Need kNeeds[] = {
     {"decoder_block=qwen3_custom_moe", [](S s) { return is_block(s, "qwen3_custom_moe"); }, kOfCustomQwen},
     // In families without such norms it still says how large query kernels are at first.
     {"another decoder_block than gpt3, gemma3, qwen3_next or qwen3_5",
-     [](S s) { return !is_one_of(s, {"gpt3", "gemma3"}) && !has_delta(s); }, kOfChosenNorms},
+     [](S s) { return !is_one_of(s, {"gpt3", "gemma3"}) && !has_delta_layers(s); }, kOfChosenNorms},
     {"decoder_block=gemma, gemma2, gemma3 or gemma4", is_gemma, kOfGemmas},
     {"decoder_block=llama2, deepseek, gemma2, gemma3 or gemma4", caps_scores, kOfCaps},
     {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},
@@ -321,7 +321,7 @@ constexpr Need kNeeds[] = {
     {"q_lora_rank", [](S s) { return s.integer("q_lora_rank") > 0; }, kOfLatentQuery},
     {"use_indexer=true", [](S s) { return s.boolean("use_indexer"); }, kOfIndexer},
     {"indexer_loss_scaling_factor", [](S s) { return s.real("indexer_loss_scaling_factor") > 0; }, kOfIndexLoss},
-    {"decoder_block=qwen3_next or qwen3_5", has_delta, kOfDelta},
+    {"decoder_block=qwen3_next or qwen3_5", has_delta_layers, kOfDelta},
     {"attention that is not mla", [](S s) { return !is_latent(s); }, kOfHeads},
     {"rope_type=yarn, or attention_type=mla and max_position_embeddings above original_max_position_embeddings",
      [](S s) { return turns_as_yarn(s) || is_stretched_latent(s); }, kOfStretching},

@@ -159,11 +159,16 @@ class Model {
     if (ties) give("normalize_embedding_logits", false);
   }
 
+  // A size that Megatron-LM has a default for.
+  void give_size(std::string_view flag, std::string_view key, std::int64_t otherwise) {
+    give(key, flags_.integer(flag, 1).value_or(otherwise));
+  }
+
   // DeepSeek's sparse attention. With a loss over all keys Megatron-LM trains the rest too, which is planned as one over the chosen keys.
   void give_indexer() {
     give("use_indexer", true);
-    give("indexer_n_heads", flags_.integer("dsa-indexer-n-heads", 1).value_or(64));
-    give("indexer_head_dim", flags_.integer("dsa-indexer-head-dim", 1).value_or(128));
+    give_size("dsa-indexer-n-heads", "indexer_n_heads", 64);
+    give_size("dsa-indexer-head-dim", "indexer_head_dim", 128);
     const std::int64_t keys = flags_.integer("dsa-indexer-topk", 1).value_or(2048);
     give("indexer_topk", keys);
     const double factor = flags_.real("dsa-indexer-loss-coeff").value_or(0);
@@ -181,14 +186,11 @@ class Model {
 
   // Linear attention in all layers but the last of each cycle.
   void give_linear_attention() {
-    const auto size = [&](std::string_view name, std::string_view key, std::int64_t otherwise) {
-      give(key, flags_.integer(name, 1).value_or(otherwise));
-    };
-    size("linear-num-key-heads", "gdn_num_key_heads", 16);
-    size("linear-num-value-heads", "gdn_num_value_heads", 32);
-    size("linear-key-head-dim", "gdn_key_head_dim", 128);
-    size("linear-value-head-dim", "gdn_value_head_dim", 128);
-    size("linear-conv-kernel-dim", "gdn_conv_kernel_dim", 4);
+    give_size("linear-num-key-heads", "gdn_num_key_heads", 16);
+    give_size("linear-num-value-heads", "gdn_num_value_heads", 32);
+    give_size("linear-key-head-dim", "gdn_key_head_dim", 128);
+    give_size("linear-value-head-dim", "gdn_value_head_dim", 128);
+    give_size("linear-conv-kernel-dim", "gdn_conv_kernel_dim", 4);
     const std::vector<std::string> words = words_of(flags_, "linear-attention-freq", layers_, Marks::all_but_last, "linear", "full");
     const auto cycle = words.empty() ? std::size_t{4} : cycle_of(words);
     const auto full = std::count(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(std::min(cycle, words.size())), "full");
@@ -221,14 +223,11 @@ class Model {
     if (!is_latent_) give("base_num_kv_heads", has_groups_of_heads_ ? of_heads : heads_);
     if (is_latent_) {
       give("attention_type", "mla");
-      const auto size = [&](std::string_view name, std::string_view key, std::int64_t otherwise) {
-        give(key, flags_.integer(name, 1).value_or(otherwise));
-      };
-      size("q-lora-rank", "q_lora_rank", 0);
-      size("kv-lora-rank", "kv_lora_rank", 32);
-      size("qk-head-dim", "qk_nope_head_dim", 128);
-      size("qk-pos-emb-head-dim", "qk_rope_head_dim", 64);
-      size("v-head-dim", "v_head_dim", 128);
+      give_size("q-lora-rank", "q_lora_rank", 0);
+      give_size("kv-lora-rank", "kv_lora_rank", 32);
+      give_size("qk-head-dim", "qk_nope_head_dim", 128);
+      give_size("qk-pos-emb-head-dim", "qk_rope_head_dim", 64);
+      give_size("v-head-dim", "v_head_dim", 128);
     } else {
       if (is_block("deepseek")) give("attention_type", "global");
       if (!head_dim && width_ % heads_ != 0)

@@ -36,12 +36,17 @@ std::string causal_conv_grad_shapes(const NodeView& v) {
   return fits ? "" : "what causal_conv takes, and its cotangent";
 }
 
+// The factors of the weights, [W, channels], for those of x, [B, S, channels].
+std::vector<int> of_window(std::vector<int> x) {
+  x.erase(x.begin());
+  x[0] = kWhole;
+  return x;
+}
+
 // Rows and channels may be sharded; a row is whole.
 void causal_conv_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> x = table.own_but(v.operand(0).shape, {1});
-  std::vector<int> weights{kWhole};
-  weights.insert(weights.end(), x.begin() + 2, x.end());
-  table.takes(x).takes(weights);
+  table.takes(x).takes(of_window(x));
   if (v.operands() > 2) table.takes(x).takes({x[0], kWhole}).takes({x[0], kWhole});
   table.gives(x).linear_in({0, 1});
   if (v.results() > 1) table.gives(x);
@@ -49,9 +54,7 @@ void causal_conv_factors(const NodeView& v, FactorTable& table) {
 
 void causal_conv_grad_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> x = table.own_but(v.operand(0).shape, {1});
-  std::vector<int> weights{kWhole};
-  weights.insert(weights.end(), x.begin() + 2, x.end());
-  table.takes(x).takes(weights).takes(x).gives(x).gives(weights).linear_in({2});
+  table.takes(x).takes(of_window(x)).takes(x).gives(x).gives(of_window(x)).linear_in({2});
 }
 
 std::vector<Tensor> causal_conv_gradient(const Vjp& v) {
