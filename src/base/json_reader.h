@@ -13,25 +13,21 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/text.h"
 
 namespace moesh {
 
 using Json = nlohmann::json;
 
 // `where`: the file, for messages.
-inline Json parse_json(std::string_view text, const std::string& where, int most_depth = 64) {
-  if (nests_deeper(text, most_depth)) refuse(fmt::format("values nested more than {} deep", most_depth), where);
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) refuse("not readable as JSON", where);
-  return json;
-}
+Json parse_json(std::string_view text, const std::string& where, int most_depth = 64);
 
-inline const Json& child(const Json& object, const char* key, const std::string& where) {
-  if (!object.is_object() || !object.contains(key)) refuse(fmt::format("'{}' is missing", key), where);
-  return object[key];
-}
+const Json& child(const Json& object, const char* key, const std::string& where);
+
+// The value as JSON, cut to at most so many characters.
+std::string shortened(const Json& value, int most);
+
+// The value as the command line spells it: texts without quotes.
+std::string word_of(const Json& value);
 
 // Whether a value may be read as T. The JSON library converts any number or boolean to an integer; here an integer, and each element of a
 // list of integers, must be a whole number that fits.
@@ -59,7 +55,7 @@ T member(const Json& object, const char* key, const std::string& where) {
     if (holds<T>(value)) return value.get<T>();
   } catch (const Json::exception&) {  // the value has another type
   }
-  refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(value.dump(), 60)), where);
+  refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shortened(value, 60)), where);
 }
 
 }  // namespace moesh

@@ -24,7 +24,7 @@ class Differing {
 
   void add(bool is_equal, const std::string& text) {
     if (is_equal) return;
-    if (verdict_.error == 0) verdict_.worst = shorten(Json(text).dump(), 60);
+    if (verdict_.error == 0) verdict_.worst = shortened(Json(text), 60);
     ++verdict_.error;
   }
   const train::Verdict& verdict() const { return verdict_; }

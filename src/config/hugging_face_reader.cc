@@ -37,7 +37,7 @@ void HuggingFaceReader::refuse_type(std::string_view name, const char* expected)
   const auto found = object_.find(std::string(name));
   if (found == object_.end() || found->is_null())
     refuse(fmt::format("it is missing, {} was expected", expected), place(name));
-  refuse(fmt::format("{}, {} was expected", shorten(found->dump(), 60), expected), place(name));
+  refuse(fmt::format("{}, {} was expected", shortened(*found, 60), expected), place(name));
 }
 
 std::int64_t HuggingFaceReader::integer(std::string_view name, std::optional<std::int64_t> otherwise) {
@@ -96,7 +96,7 @@ void HuggingFaceReader::give(std::string_view key, bool value) { give(key, value
 
 void HuggingFaceReader::refuse_key(std::string_view name, const std::string& expected) const {
   refuse(fmt::format("{} asks for what moesh does not do: {} was expected",
-                     shorten(object_.at(std::string(name)).dump(), 60), expected),
+                     shortened(object_.at(std::string(name)), 60), expected),
          place(name));
 }
 
@@ -122,7 +122,7 @@ void HuggingFaceReader::ignore(std::initializer_list<std::string_view> names) {
 void HuggingFaceReader::finish() const {
   for (const auto& [name, value] : object_.items()) {
     if (known_.contains(name) || is_off(value)) continue;
-    refuse(fmt::format("a key that moesh does not know, set to {}", shorten(value.dump(), 60)),
+    refuse(fmt::format("a key that moesh does not know, set to {}", shortened(value, 60)),
            place(shorten(name, 60)), "take it out if the model is the same without it");
   }
 }

@@ -1,7 +1,7 @@
 // Keys that hold regular expressions for the paths of parameters, such as adamw_mask.
 #pragma once
 
-#include <regex>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +20,7 @@ class PathMask {
   bool matches(const std::string& path) const;
 
  private:
-  std::vector<std::regex> patterns_;
+  std::vector<std::shared_ptr<void>> patterns_;  // pcre2_code: its syntax holds Python's
 };
 
 }  // namespace moesh::config

@@ -418,11 +418,21 @@ struct ClipOf {
   bool scales_rest = false;
 };
 
-using Attributes =
+using OneOfAttributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, ChainOf, BroadcastOf, ReduceOf, TransposeOf, SliceOf,
                  ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
                  IndexScoresOf, ChooseKeysOf, CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, CacheWriteOf, ConstraintOf,
                  StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
+// Its copies are written out, in attributes.cc: made anew in every source, they would take a tenth of the time of a build.
+struct Attributes : OneOfAttributes {
+  using OneOfAttributes::OneOfAttributes;
+  Attributes();
+  Attributes(const Attributes&);
+  Attributes(Attributes&&) noexcept;
+  Attributes& operator=(const Attributes&);
+  Attributes& operator=(Attributes&&) noexcept;
+  ~Attributes();
+};
 
 // What a node is for. A forward node that is recomputed for the backward pass stays a node of the forward pass.
 enum class Phase : std::uint8_t { forward, backward, update };

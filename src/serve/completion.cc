@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/json_reader.h"
+#include "base/text.h"
 #include "decode/text_stream.h"
 #include "serve/api_error.h"
 
@@ -60,7 +61,7 @@ class Members {
     }
   }
   [[noreturn]] static void reject_value(const char* key, const Json& value, const std::string& expected) {
-    reject(fmt::format("'{}' is {}, {} was expected", key, shorten(value.dump(), 60), expected), key);
+    reject(fmt::format("'{}' is {}, {} was expected", key, shortened(value, 60), expected), key);
   }
 
  private:
@@ -95,7 +96,7 @@ bool is_id(const Json& json) { return json.is_number_integer(); }
 
 std::int32_t id_of(const Json& json, const Served& served) {
   const std::int64_t most = std::min(served.vocabulary, served.tokenizer.size());
-  if (json < 0 || json >= most) reject(fmt::format("token {} lies outside the vocabulary of {}", json.dump(), most), "prompt");
+  if (json < 0 || json >= most) reject(fmt::format("token {} lies outside the vocabulary of {}", shortened(json, 60), most), "prompt");
   return static_cast<std::int32_t>(json.get<std::int64_t>());
 }
 

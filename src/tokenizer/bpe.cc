@@ -36,7 +36,7 @@ std::pair<std::string, std::string> read_merge(const Json& json, const std::stri
   const std::string text = json.is_string() ? json.get<std::string>() : "";
   const std::size_t space = text.find(' ');
   if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos)
-    refuse(fmt::format("a merge {}, which is not of two tokens", shorten(json.dump(), 60)), where);
+    refuse(fmt::format("a merge {}, which is not of two tokens", shortened(json, 60)), where);
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
@@ -137,7 +137,7 @@ void Bpe::read_merges(const Json& json, const std::string& where) {
   const auto id_of = [&](const std::string& token, const Json& merge) {
     const std::int32_t id = vocabulary_.id(token);
     if (id == kNone)
-      refuse(fmt::format("the merge {} has or makes '{}', which is no token", shorten(merge.dump(), 60),
+      refuse(fmt::format("the merge {} has or makes '{}', which is no token", shortened(merge, 60),
                          shorten(token, 60)),
              where);
     return id;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/json_reader.h"
+#include "base/text.h"
 
 namespace moesh::tokenizer {
 

@@ -11,7 +11,7 @@ constexpr const char* kKnown = "TemplateProcessing, ByteLevel, BertProcessing, R
 
 std::int32_t checked_id(const Json& id, const std::string& where) {
   const bool fits = id.is_number_unsigned() && id.get<std::uint64_t>() < static_cast<std::uint64_t>(kMostTokens);
-  if (!fits) refuse(fmt::format("a special token with id {}", shorten(id.dump(), 40)), where);
+  if (!fits) refuse(fmt::format("a special token with id {}", shortened(id, 40)), where);
   return id.get<std::int32_t>();
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/pcre.h"
 #include "base/text.h"
 #include "tokenizer/unicode.h"
 
@@ -16,12 +17,6 @@ constexpr std::size_t kStackBytes = 64 << 10, kMostStackBytes = 64 << 20;
 // Matching a tokenizer's text takes a few steps per byte; an expression that tries every way takes more than there is time for.
 constexpr std::size_t kLeastSteps = 10'000'000, kStepsPerByte = 16;
 
-std::string words_of(int error) {
-  unsigned char words[256];
-  pcre2_get_error_message(error, words, sizeof(words));
-  return reinterpret_cast<const char*>(words);
-}
-
 pcre2_code* code_of(const std::shared_ptr<void>& held) { return static_cast<pcre2_code*>(held.get()); }
 pcre2_match_data* data_of(const std::shared_ptr<void>& held) { return static_cast<pcre2_match_data*>(held.get()); }
 pcre2_match_context* context_of(const std::shared_ptr<void>& held) {
@@ -31,15 +26,10 @@ pcre2_match_context* context_of(const std::shared_ptr<void>& held) {
 }  // namespace
 
 Regex::Regex(const std::string& pattern, const std::string& where) : where_(where) {
-  int error = 0;
-  PCRE2_SIZE place = 0;
-  pcre2_code* code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place, nullptr);
-  if (code == nullptr)
-    refuse(fmt::format("not a regular expression: '{}': {}", shorten(pattern, 120), words_of(error)), where);
-  code_ = std::shared_ptr<void>(code, [](void* held) { pcre2_code_free(static_cast<pcre2_code*>(held)); });
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // if this fails, the expression is interpreted
+  std::string why;
+  code_ = compile_pattern(pattern, PCRE2_UCP | PCRE2_MULTILINE, why);
+  if (code_ == nullptr) refuse(fmt::format("not a regular expression: '{}': {}", shorten(pattern, 120), why), where);
+  pcre2_jit_compile(code_of(code_), PCRE2_JIT_COMPLETE);  // if this fails, the expression is interpreted
 }
 
 Regex::Matcher::Matcher(const Regex& regex)
@@ -76,7 +66,7 @@ std::optional<Bytes> Regex::Matcher::next() {
     if (found == PCRE2_ERROR_JIT_STACKLIMIT && stack_ == nullptr) found = search_with_stack();
     if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
     if (found < 0)
-      fail(fmt::format("a regular expression gave up on a text: {}", words_of(found)), regex_.where_, "shorter texts");
+      fail(fmt::format("a regular expression gave up on a text: {}", pcre_message(found)), regex_.where_, "shorter texts");
     const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data_of(data_));
     const bool is_behind_last = ends[0] == ends[1] && last_end_ == ends[1];
     if (!is_behind_last) {

@@ -17,7 +17,7 @@ constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
 
 double score_of(const Json& entry, const std::string& where) {
   if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
-    refuse(fmt::format("an entry {} of 'vocab', which is no token with its score", shorten(entry.dump(), 60)), where);
+    refuse(fmt::format("an entry {} of 'vocab', which is no token with its score", shortened(entry, 60)), where);
   return entry[1].get<double>();
 }
 

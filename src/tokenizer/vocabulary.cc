@@ -40,7 +40,7 @@ Vocabulary read_vocabulary(const Json& model, const std::string& where) {
   Vocabulary made;
   for (const auto& [token, id] : tokens.items()) {
     if (!holds<std::int64_t>(id))
-      refuse(fmt::format("token '{}' has {} as its id", shorten(token, 60), shorten(id.dump(), 60)), where);
+      refuse(fmt::format("token '{}' has {} as its id", shorten(token, 60), shortened(id, 60)), where);
     made.add(token, id.get<std::int64_t>(), where);
   }
   return made;

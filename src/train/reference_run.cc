@@ -26,13 +26,6 @@ Json read_json(const std::string& path) {
   return parse_json(read_file(path, "the description of a run", kMostJson, "name the folder of a recorded run, or a layout's .json"), path);
 }
 
-// A JSON value as the command line spells it.
-std::string word_of(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_null()) return "null";
-  return value.dump();
-}
-
 std::vector<ReferenceStep> curve_of(const Json& json, const std::string& path) {
   if (!json.is_array() || json.empty()) refuse("a list of steps was expected", path);
   std::vector<ReferenceStep> curve;

@@ -81,8 +81,7 @@ void begin_again(RunRecord& run, const Json& about) {
   run.settings.clear();
   const auto settings = about.find("settings");
   if (settings == about.end() || !settings->is_object()) return;
-  for (const auto& [key, value] : settings->items())
-    run.settings.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+  for (const auto& [key, value] : settings->items()) run.settings.emplace_back(key, word_of(value));
 }
 
 // Drops what was recorded of a step and later ones, which are done again.

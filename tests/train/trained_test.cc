@@ -28,7 +28,7 @@ TEST(TrainableParametersMask, TellsWhatItCannotBe) {
             "the command line: trainable_parameters_mask matches no parameter\n"
             "  fix: trainable_parameters_mask=[token_embedder/embedding], or [] for all; `moesh shardings` lists them");
   EXPECT_EQ(test::message_of([] { test::Training(kTinyModel + "trainable_parameters_mask=[(]"); }),
-            "the command line: trainable_parameters_mask holds '(', a regular expression was expected\n"
+            "the command line: trainable_parameters_mask holds '(', a regular expression was expected: missing closing parenthesis at byte 1\n"
             "  fix: trainable_parameters_mask=[bias, '.*norm.*']");
 }
 

@@ -107,7 +107,7 @@ TEST(AdamWMask, NamesWhatIsNotDecayed) {
   hold_to(masked(adamw(without_decay), adamw({})), "opt_type=adamw adamw_mask=[norm,mlp/wo/k.*l]");
   hold_to(masked(adam_pax(without_decay), adam_pax({})), "opt_type=adam_pax adamw_mask=[norm,mlp/wo/k.*l]");
   EXPECT_EQ(test::message_of([] { Training(kConstantRate + "adamw_mask=[(]"); }),
-            "the command line: adamw_mask holds '(', a regular expression was expected\n"
+            "the command line: adamw_mask holds '(', a regular expression was expected: missing closing parenthesis at byte 1\n"
             "  fix: adamw_mask=[bias, '.*norm.*']");
 }
 
