@@ -113,8 +113,9 @@ void read_around(const HuggingFaceWhole& whole, const Json& config, const std::s
   check_quantization(reader);
   ignore_what_is_said_besides(reader, config);
   reader.ignore({kText, kTied, "vision_config", "boi_token_index", "eoi_token_index", "image_token_index", "boi_token_id", "eoi_token_id",
-                 "image_token_id", "mm_tokens_per_image", "projector_hidden_act", "multimodal_projector_bias", "spatial_merge_size",
-                 "vision_feature_layer", "vision_soft_tokens_per_image", "video_token_id"});
+                 "image_token_id", "vision_start_token_id", "vision_end_token_id", "mm_tokens_per_image", "projector_hidden_act",
+                 "multimodal_projector_bias", "spatial_merge_size", "vision_feature_layer", "vision_soft_tokens_per_image",
+                 "video_token_id"});
   if (!whole.may_hear) return reader.finish();
   reader.expect_off("audio_config");
   reader.ignore({"audio_token_id", "boa_token_id", "eoa_token_id", "eoa_token_index"});
@@ -128,7 +129,7 @@ Json text_of(const Json& config, const std::string& where) {
   const Json outside = config.value(kTied, Json()), inside = text.value(kTied, Json());
   if (outside.is_null()) return text;
   if (!inside.is_null() && inside != outside) {
-    refuse(fmt::format("{} is {} here and {} in {}", kTied, shorten(outside.dump(), 40), shorten(inside.dump(), 40), kText), where,
+    refuse(fmt::format("{} is {} here and {} in {}", kTied, shortened(outside, 40), shortened(inside, 40), kText), where,
            "set both to whether the weights have no lm_head");
   }
   text[kTied] = outside;
@@ -170,7 +171,7 @@ std::vector<std::int32_t> hugging_face_ends(const std::string& path) {
     std::vector<std::int32_t> ids;
     for (const Json& end : ends.is_array() ? ends : Json::array({ends})) {
       if (!end.is_number_unsigned() || end > std::numeric_limits<std::int32_t>::max())
-        refuse(fmt::format("{} is {}, a token or a list of tokens was expected", kEnds, shorten(ends.dump(), 60)), file,
+        refuse(fmt::format("{} is {}, a token or a list of tokens was expected", kEnds, shortened(ends, 60)), file,
                "\"eos_token_id\": 2");
       ids.push_back(end.get<std::int32_t>());
     }

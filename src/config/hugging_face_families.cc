@@ -346,6 +346,11 @@ constexpr std::pair<std::string_view, std::int64_t> kUsualGemma4[] = {
     {"vocab_size", 262144},     {"hidden_size", 2304},      {"intermediate_size", 9216},          {"num_hidden_layers", 30},
     {"num_attention_heads", 8}, {"num_key_value_heads", 4}, {"max_position_embeddings", 131072}};
 
+constexpr std::pair<std::string_view, std::int64_t> kUsualQwen35[] = {
+    {"vocab_size", 248320},      {"hidden_size", 2048},      {"moe_intermediate_size", 512},      {"num_hidden_layers", 40},
+    {"num_attention_heads", 16}, {"num_key_value_heads", 2}, {"max_position_embeddings", 32768}, {"head_dim", 256},
+    {"num_experts", 256},        {"num_experts_per_tok", 8}, {"intermediate_size", 512}};
+
 constexpr HuggingFaceFamily kFamilies[] = {
     {"llama", "LlamaForCausalLM", read_llama},
     {"llama4_text", "Llama4ForCausalLM", read_llama4, {"llama4", "Llama4ForConditionalGeneration"}},
@@ -354,6 +359,7 @@ constexpr HuggingFaceFamily kFamilies[] = {
     {"qwen3", "Qwen3ForCausalLM", read_qwen3},
     {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
     {"qwen3_next", "Qwen3NextForCausalLM", read_qwen3_next},
+    {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", read_qwen3_5, {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration"}, kUsualQwen35},
     {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
     {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
     {"deepseek_v32", "DeepseekV32ForCausalLM", read_deepseek_v32},

@@ -48,6 +48,7 @@ void read_qwen2_moe(HuggingFaceReader& reader);
 void read_qwen3(HuggingFaceReader& reader);
 void read_qwen3_moe(HuggingFaceReader& reader);
 void read_qwen3_next(HuggingFaceReader& reader);
+void read_qwen3_5(HuggingFaceReader& reader);
 void read_gemma1(HuggingFaceReader& reader);
 void read_gemma2(HuggingFaceReader& reader);
 void read_gemma3(HuggingFaceReader& reader);

@@ -106,10 +106,8 @@ void read_full_layers(Reader& reader) {
   reader.give("inhomogeneous_layer_cycle_interval", words.empty() ? otherwise : interval);
 }
 
-}  // namespace
-
-void read_qwen3_next(Reader& reader) {
-  reader.give("decoder_block", "qwen3_next");
+// Gated DeltaNet in most layers, and experts with a shared one in all.
+void read_delta_model(Reader& reader) {
   read_sizes(reader);
   read_heads(reader);
   read_activation(reader, "hidden_act");
@@ -124,9 +122,26 @@ void read_qwen3_next(Reader& reader) {
   const std::int64_t width = reader.integer("moe_intermediate_size");
   for (const char* key : {"base_moe_mlp_dim", "base_mlp_dim"}) reader.give(key, width);  // no layer has intermediate_size
   reader.give("shared_expert_mlp_dim", reader.integer("shared_expert_intermediate_size", 512));
+  read_full_layers(reader);
+}
+
+}  // namespace
+
+void read_qwen3_next(Reader& reader) {
+  reader.give("decoder_block", "qwen3_next");
+  read_delta_model(reader);
   read_softmax_routing(reader, true);
   if (qwen_mlps(reader) != all_layers(reader, "moe")) reader.refuse_key("mlp_only_layers", "experts in all layers, decoder_sparse_step=1");
-  read_full_layers(reader);
+}
+
+void read_qwen3_5(Reader& reader) {
+  reader.give("decoder_block", "qwen3_5");
+  read_delta_model(reader);
+  reader.give("routed_score_func", "softmax");
+  reader.give("routed_weights", "normalized");
+  reader.expect_on("attn_output_gate");
+  reader.expect_text("output_gate_type", "swish");
+  reader.ignore({"mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"});
 }
 
 }  // namespace moesh::config

@@ -94,6 +94,7 @@ double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double par
   rope.give("rope_max_timescale", rope.real("rope_theta", theta));
   rope.give("partial_rotary_factor", rope.real("partial_rotary_factor", partial));
   const double score = read_scaling(reader, rope, pairs);
+  rope.ignore({"mrope_section", "mrope_interleaved"});  // of images: a token of text has one position
   if (type_of(rope) == "default") rope.ignore({"factor"});
   rope.finish();
   return score;

@@ -26,6 +26,7 @@ constexpr std::pair<Block, std::string_view> kTypes[] = {
     {Block::gemma4, "gemma4_text"},  {Block::llama4, "llama4_text"},  {Block::olmo3, "olmo3"},
 };
 
+bool is_qwen35(const Settings& settings) { return settings.text("decoder_block") == "qwen3_5"; }
 bool is_glm(const ModelShape& shape) { return shape.block == Block::deepseek && !shape.attention.latent; }
 bool is_qwen(const ModelShape& shape) {
   return shape.block == Block::qwen2 || shape.block == Block::qwen2_moe || shape.block == Block::qwen3 ||
@@ -52,6 +53,7 @@ const HuggingFaceFamily& family_of(const Settings& settings, const ModelShape& s
            settings.origin("use_indexer").where, "keep the checkpoint as it is");
   }
   const std::string_view type = is_glm(shape)                     ? "glm4_moe"
+                                : is_qwen35(settings)             ? "qwen3_5_moe_text"
                                 : is_deepseek2(settings, shape)   ? "deepseek_v2"
                                 : shape.attention.index_heads > 0 ? "deepseek_v32"
                                                                   : of_block->second;
@@ -269,6 +271,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
   if (!is_qwen(shape)) return;
   if (shape.block == Block::qwen2_moe || shape.block == Block::qwen3_next) json["shared_expert_intermediate_size"] = moe.shared_dim;
   json["moe_intermediate_size"] = moe.mlp_dim;
+  if (is_qwen35(s)) return;
   json["decoder_sparse_step"] = 1;
   json["norm_topk_prob"] = s.text("routed_weights") != "scores";
   std::vector<std::int64_t> dense;
@@ -283,7 +286,7 @@ Ordered config_of(const Settings& s, const ModelShape& shape, const std::string&
   const bool one_width = shape.block == Block::mixtral || shape.block == Block::gpt_oss || shape.block == Block::llama4;
   Ordered json{{"architectures", {family.architecture}}, {"model_type", family.model_type}};
   json["hidden_size"] = shape.emb_dim;
-  json["intermediate_size"] = one_width ? shape.moe.mlp_dim : shape.mlp_dim;
+  if (!is_qwen35(s)) json["intermediate_size"] = one_width ? shape.moe.mlp_dim : shape.mlp_dim;
   json["num_hidden_layers"] = shape.layers;
   json["vocab_size"] = shape.vocab_size;
   // The name says little in gpt-oss's files: its gate is its own.

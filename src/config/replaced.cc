@@ -60,7 +60,7 @@ void answer_replaced_options(const Settings& settings, std::vector<std::string>&
   if (settings.text("remat_policy") == "minimal_flash")
     notices.emplace_back("remat_policy=minimal_flash is an older name of minimal_with_context");
   if (settings.text("decoder_block") == "qwen3_5" && settings.is_by_user("decoder_block"))
-    notices.emplace_back("decoder_block=qwen3_5 is the same as qwen3_next here, where models have text alone");
+    notices.emplace_back("decoder_block=qwen3_5 is qwen3_next here, with text alone, but for its names in Hugging Face's files");
   if (const std::string& attention = settings.text("attention"); attention.starts_with("cudnn_flash"))
     notices.push_back(fmt::format("attention={} is computed as attention=flash: kernels are moesh's own", attention));
 }

@@ -92,21 +92,40 @@ constexpr Row kQwen3Next[] = {
     {"attention/attention/out/kernel", "fm", "self_attn.o_proj.weight", "m,f"},
     {"attention/attention/query_norm/scale", "d", "self_attn.q_norm.weight", "d"},
     {"attention/attention/key_norm/scale", "d", "self_attn.k_norm.weight", "d"},
-    {"attention/in_proj_qkvz/kernel", "mf", "linear_attn.in_proj_qkvz.weight", "f,m"},
-    {"attention/in_proj_ba/kernel", "mf", "linear_attn.in_proj_ba.weight", "f,m"},
     {"attention/conv1d/kernel", "wuc", "linear_attn.conv1d.weight", "c,u,w"},
     {"attention/A_log", "h", "linear_attn.A_log", "h"},
     {"attention/dt_bias", "h", "linear_attn.dt_bias", "h"},
     {"attention/norm/rms_norm/scale", "d", "linear_attn.norm.weight", "d"},
     {"attention/out_proj/kernel", "fm", "linear_attn.out_proj.weight", "m,f"},
     {"mlp/routed_experts/gate/kernel", "me", "mlp.gate.weight", "e,m"},
-    {"mlp/routed_experts/wi_0", "emf", "mlp.experts.{}.gate_proj.weight", "f,m"},
-    {"mlp/routed_experts/wi_1", "emf", "mlp.experts.{}.up_proj.weight", "f,m"},
-    {"mlp/routed_experts/wo", "efm", "mlp.experts.{}.down_proj.weight", "m,f"},
     {"mlp/shared_expert/wi_0/kernel", "mf", "mlp.shared_expert.gate_proj.weight", "f,m"},
     {"mlp/shared_expert/wi_1/kernel", "mf", "mlp.shared_expert.up_proj.weight", "f,m"},
     {"mlp/shared_expert/wo/kernel", "fm", "mlp.shared_expert.down_proj.weight", "m,f"},
     {"mlp/shared_expert_gate/kernel", "mu", "mlp.shared_expert_gate.weight", "u,m"},
+};
+
+constexpr Row kQwen3NextProjections[] = {
+    {"attention/in_proj_qkvz/kernel", "mf", "linear_attn.in_proj_qkvz.weight", "f,m"},
+    {"attention/in_proj_ba/kernel", "mf", "linear_attn.in_proj_ba.weight", "f,m"},
+};
+
+constexpr Row kQwen35Projections[] = {
+    {"attention/in_proj_qkvz/kernel", "mf", "linear_attn.in_proj_qkv.weight", "f,m", 0, false, "qkvz", "qkv"},
+    {"attention/in_proj_qkvz/kernel", "mf", "linear_attn.in_proj_z.weight", "f,m", 0, false, "qkvz", "z"},
+    {"attention/in_proj_ba/kernel", "mf", "linear_attn.in_proj_b.weight", "f,m", 0, false, "ba", "b"},
+    {"attention/in_proj_ba/kernel", "mf", "linear_attn.in_proj_a.weight", "f,m", 0, false, "ba", "a"},
+};
+
+constexpr Row kQwen3NextExperts[] = {
+    {"mlp/routed_experts/wi_0", "emf", "mlp.experts.{}.gate_proj.weight", "f,m"},
+    {"mlp/routed_experts/wi_1", "emf", "mlp.experts.{}.up_proj.weight", "f,m"},
+    {"mlp/routed_experts/wo", "efm", "mlp.experts.{}.down_proj.weight", "m,f"},
+};
+
+constexpr Row kQwen35Stacks[] = {
+    {"mlp/routed_experts/wi_0", "emf", "mlp.experts.gate_up_proj", "e,2f,m", 0},
+    {"mlp/routed_experts/wi_1", "emf", "mlp.experts.gate_up_proj", "e,2f,m", 1},
+    {"mlp/routed_experts/wo", "efm", "mlp.experts.down_proj", "e,m,f"},
 };
 
 constexpr Row kNormsAround[] = {
@@ -226,8 +245,9 @@ constexpr Family kFamilies[] = {
     {"qwen2_moe", RopeStyle::halves, {kNorms, kAttention, kMlp, kQwenExperts, kGatedSharedExpert}},
     {"qwen3", RopeStyle::halves, {kNorms, kAttention, kMlp}},
     {"qwen3_moe", RopeStyle::halves, {kNorms, kAttention, kMlp, kQwenExperts}},
-    {"qwen3_next", RopeStyle::halves, {kQwen3Next}},
-    {"qwen3_5", RopeStyle::halves, {kQwen3Next}},
+    {"qwen3_next", RopeStyle::halves, {kQwen3Next, kQwen3NextProjections, kQwen3NextExperts}},
+    {kQwen35, RopeStyle::halves, {kQwen3Next, kQwen35Projections, kQwen3NextExperts}},
+    {kQwen35OfStacks, RopeStyle::halves, {kQwen3Next, kQwen35Projections, kQwen35Stacks}},
     {"deepseek", RopeStyle::as_model, {kNorms, kLatentAttention, kMlp, kDeepseekExperts, kModule}},
     {kGlm, RopeStyle::halves, {kNorms, kAttention, kMlp, kDeepseekExperts, kModule}},
     {"gpt_oss", RopeStyle::halves, {kNorms, kGptOss}},
@@ -245,11 +265,13 @@ const Family& family_of(const std::string& block) {
   refuse(fmt::format("Hugging Face has no models of decoder_block={}", block), "decoder_block", "weights of its own: a checkpoint's");
 }
 
-const Row* find(Rows rows, std::string_view path) {
+// One, or one for each tensor of theirs that a kernel of ours is cut into.
+std::vector<const Row*> find(Rows rows, std::string_view path) {
+  std::vector<const Row*> found;
   for (const Row& row : rows) {
-    if (row.ours == path) return &row;
+    if (row.ours == path) found.push_back(&row);
   }
-  return nullptr;
+  return found;
 }
 
 // "decoder/moe_layers_3/mlp/wo/kernel": layer 3 of those in "moe_layers", and the rest.
@@ -293,13 +315,20 @@ std::int64_t size_of_letter(const HuggingFacePlace& place, char letter) {
   return place.our_shape[dim];
 }
 
-Shape shape_of_theirs(const HuggingFacePlace& place) {
+std::int64_t width_of(const HuggingFaceModel& model, std::string_view projections) {
+  std::int64_t width = 0;
+  for (const char letter : projections) width += model.projections.at(letter);
+  return width;
+}
+
+Shape shape_of_theirs(const HuggingFaceModel& model, const HuggingFacePlace& place) {
   Shape shape;
   for (const std::string& dim : split(std::string(place.row->their_dims), ',')) {
     std::int64_t size = 1;
     for (const char letter : dim) size *= size_of_letter(place, letter);
     shape.push_back(size);
   }
+  if (!place.row->held.empty()) shape.front() = model.key_heads * width_of(model, place.row->held);
   return shape;
 }
 
@@ -340,6 +369,26 @@ std::vector<Part> reordered(const HuggingFaceModel& model, const Part& part, std
   return made;
 }
 
+// The part of a kernel that makes several projections for each head, as one part for each projection and head that theirs holds.
+std::vector<Part> cut(const HuggingFaceModel& model, const Row& row, const Part& part) {
+  std::vector<Part> made;
+  const std::size_t dim = row.our_dims.find('f');
+  const std::int64_t of_head = width_of(model, row.projections);
+  std::int64_t theirs = 0;
+  for (const char letter : row.held) {
+    const std::int64_t width = width_of(model, {&letter, 1});
+    const std::int64_t before = width_of(model, row.projections.substr(0, row.projections.find(letter)));
+    for (std::int64_t head = 0; head < model.key_heads; ++head, theirs += width) {
+      Part one = part;
+      const std::int64_t begin = head * of_head + before;
+      one.block[dim] = {begin, begin + width};
+      one.data += theirs * part.strides[dim];
+      made.push_back(std::move(one));
+    }
+  }
+  return made;
+}
+
 std::string numbered(std::string_view name, std::int64_t expert) {
   std::string made(name);
   if (const std::size_t hole = made.find("{}"); hole != std::string::npos)
@@ -360,19 +409,19 @@ std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceM
   std::map<std::string, HuggingFaceTensor> all;
   for (const auto& [name, shape] : ours) {
     const std::optional<LayerPath> layer = layer_path(model, name);
-    const Row* row = layer ? nullptr : find(kWhole, name);
+    std::vector<const Row*> found = layer ? std::vector<const Row*>() : find(kWhole, name);
     for (const Rows rows : family.layer) {
-      if (layer && row == nullptr) row = find(rows, layer->rest);
+      if (layer && found.empty()) found = find(rows, layer->rest);
     }
-    if (row == nullptr)
-      refuse("Hugging Face's files have no name for it", name, "convert a model as its family has it");
-    HuggingFacePlace place{row, name, shape, 0};
-    for (place.expert = 0; place.expert < experts_of(place); ++place.expert) {
-      const std::string name_of_layer = layer ? fmt::format("model.layers.{}.", layer->layer) : "";
-      const std::string theirs = name_of_layer + numbered(row->theirs, place.expert);
-      HuggingFaceTensor& tensor = all[theirs];
-      tensor.shape = shape_of_theirs(place);
-      tensor.places.push_back(place);
+    if (found.empty()) refuse("Hugging Face's files have no name for it", name, "convert a model as its family has it");
+    const std::string name_of_layer = layer ? fmt::format("model.layers.{}.", layer->layer) : "";
+    for (const Row* row : found) {
+      HuggingFacePlace place{row, name, shape, 0};
+      for (place.expert = 0; place.expert < experts_of(place); ++place.expert) {
+        HuggingFaceTensor& tensor = all[name_of_layer + numbered(row->theirs, place.expert)];
+        tensor.shape = shape_of_theirs(model, place);
+        tensor.places.push_back(place);
+      }
     }
   }
   return all;
@@ -390,6 +439,7 @@ std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFace
     part.strides.push_back(found == letters.end() ? 0 : found->second);
     if (std::isupper(static_cast<unsigned char>(letter)) != 0) rotated = dim;
   }
+  if (!place.row->held.empty()) return cut(model, *place.row, part);
   const bool differs = model.rope_is_interleaved && family_of(model.family).rope_style == RopeStyle::halves;
   if (!differs || rotated == place.our_shape.size()) return {part};
   return reordered(model, part, rotated);
@@ -398,6 +448,8 @@ std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFace
 bool may_be_left_out(const HuggingFaceModel& model, const std::string& name) {
   if (model.tied_embedding && name == "lm_head.weight") return true;
   if (name.ends_with(".rotary_emb.inv_freq")) return true;
+  const bool is_of_qwen = model.family == "qwen3_next" || model.family == kQwen35 || model.family == kQwen35OfStacks;
+  if (is_of_qwen && name.starts_with("mtp.")) return true;
   constexpr std::string_view kLayers = "model.layers.";
   if (!name.starts_with(kLayers)) return false;
   const std::size_t end = name.find('.', kLayers.size());
@@ -409,7 +461,8 @@ std::optional<std::string> name_in_text(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kBeginnings[] = {{"language_model.model.", "model."},
                                                                            {"model.language_model.", "model."},
                                                                            {"language_model.lm_head.", "lm_head."},
-                                                                           {"lm_head.", "lm_head."}};
+                                                                           {"lm_head.", "lm_head."},
+                                                                           {"mtp.", "mtp."}};
   for (const auto& [theirs, alone] : kBeginnings) {
     if (name.starts_with(theirs)) return std::string(alone) + std::string(name.substr(theirs.size()));
   }
@@ -419,7 +472,7 @@ std::optional<std::string> name_in_text(std::string_view name) {
 std::optional<std::string> part_of_images(std::string_view name) {
   constexpr std::string_view kAround = "model.";
   if (name.starts_with(kAround)) name.remove_prefix(kAround.size());
-  for (const std::string_view part : {"vision_tower", "vision_model", "multi_modal_projector", "embed_vision"}) {
+  for (const std::string_view part : {"vision_tower", "vision_model", "multi_modal_projector", "embed_vision", "visual"}) {
     if (name.starts_with(part) && name.substr(part.size()).starts_with('.')) return std::string(part);
   }
   return std::nullopt;

@@ -1,6 +1,7 @@
 // The names and layouts of a model's tensors in Hugging Face's files, in one table per family that serves both directions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -16,18 +17,23 @@ namespace moesh::store {
 // are the dims of all heads. A capital letter is rotated by the rotary embedding; N is the dims of all heads as one. 'e' is missing
 // from theirs if each expert has a tensor of its own, with '{}' in its name. With '2', theirs holds two of ours, interleaved ("f2")
 // or one after the other ("2f"), and `half` says which of the two this is. '1' is a dim that ours lacks.
+// A kernel of ours may make several projections side by side for each key head of linear attention; theirs holds those that `held` names,
+// one after the other, each for all heads.
 struct HuggingFaceRow {
   std::string_view ours, our_dims;  // path within a layer, or a whole path
   std::string_view theirs, their_dims;
   int half = 0;
   bool is_query = false;
+  std::string_view projections = {}, held = {};  // a letter each
 };
 
 inline constexpr const char* kGlm = "deepseek without latent attention";
+inline constexpr const char* kQwen35 = "qwen3_5";
+inline constexpr const char* kQwen35OfStacks = "qwen3_5 with all experts of a layer in one tensor";
 
 // The facts about a model that decide where its tensors are.
 struct HuggingFaceModel {
-  std::string family;  // decoder_block, or kGlm
+  std::string family;  // decoder_block, or one of the constants above
   std::int64_t layers = 0;
   std::int64_t dense_layers = 0;  // leading layers, which are a stack of their own
   bool tied_embedding = false;
@@ -36,7 +42,17 @@ struct HuggingFaceModel {
   bool rope_is_interleaved = false;  // the model rotates neighbouring dims rather than halves
   double query_factor = 1;   // our query kernels are theirs times this
   std::int64_t head_dim = 0;  // for dims that are several heads long; 0: there are none
+  std::int64_t key_heads = 0;                     // of linear attention
+  std::map<char, std::int64_t> projections = {};  // their widths for a key head
 };
+
+// The model, whose experts have a tensor each or lie in one, as do those of the tensors that are named.
+template <typename Tensor>
+HuggingFaceModel named_as(HuggingFaceModel model, const std::map<std::string, Tensor>& tensors) {
+  const auto is_stack = [](const auto& tensor) { return tensor.first.ends_with(".mlp.experts.gate_up_proj"); };
+  if (model.family == kQwen35 && std::any_of(tensors.begin(), tensors.end(), is_stack)) model.family = kQwen35OfStacks;
+  return model;
+}
 
 // Where a tensor of theirs lies in one of our single-layer tensors.
 struct HuggingFacePlace {

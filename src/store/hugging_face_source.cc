@@ -59,7 +59,7 @@ std::vector<float> as_theirs(const HuggingFaceModel& model, const HuggingFaceTen
 }
 
 HuggingFaceSource::HuggingFaceSource(const HuggingFaceModel& model, HuggingFaceWeights weights, const std::vector<ModelTensor>& ours)
-    : model_(model), weights_(std::move(weights)), layers_(layer_names(ours)) {
+    : model_(named_as(model, weights.shapes())), weights_(std::move(weights)), layers_(layer_names(ours)) {
   const std::map<std::string, HuggingFaceTensor> wanted = hugging_face_tensors(model_, shapes_alone(ours));
   check(wanted);
   for (const auto& [theirs, tensor] : wanted) {

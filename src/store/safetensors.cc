@@ -92,7 +92,7 @@ StoredTensor read_entry(const Json& entry, const std::byte* data, std::uint64_t 
   const StoredType* type = type_of(entry["dtype"].get<std::string>());
   if (type == nullptr) {
     refuse(fmt::format("dtype {}, one of F32, BF16, F64, I32, BOOL, F16, F8_E4M3, U8, I64 was expected",
-                       shorten(entry["dtype"].dump(), 60)),
+                       shortened(entry["dtype"], 60)),
            where);
   }
   if (entry["shape"].size() > kMostDims) {
@@ -102,7 +102,7 @@ StoredTensor read_entry(const Json& entry, const std::byte* data, std::uint64_t 
   tensor.type = *type;
   for (const Json& size : entry["shape"]) {
     if (!size.is_number_unsigned() || size.get<std::uint64_t>() > (1ull << 48)) {
-      refuse("a size that is no size: " + shorten(size.dump(), 60), where);
+      refuse("a size that is no size: " + shortened(size, 60), where);
     }
     tensor.shape.push_back(size.get<std::int64_t>());
   }

@@ -21,6 +21,12 @@ store::HuggingFaceModel hugging_face_model(const config::Settings& settings, con
   model.rotary_dim = latent ? shape.attention.qk_rope_head_dim : shape.attention.rotary_dim;
   model.rotates_last_dims = latent;
   model.head_dim = shape.attention.head_dim;
+  if (const config::DeltaShape& delta = shape.delta; delta.key_heads > 0) {
+    model.key_heads = delta.key_heads;
+    const std::int64_t values = delta.value_heads / delta.key_heads;  // heads of values for a key head
+    model.projections = {{'q', delta.key_dim}, {'k', delta.key_dim}, {'v', values * delta.value_dim}, {'z', values * delta.value_dim},
+                         {'b', values},        {'a', values}};
+  }
   // If attention does not scale its queries, the query kernel contains the factor.
   if (!shape.attention.scales_query) model.query_factor = 1 / std::sqrt(static_cast<double>(shape.attention.head_dim));
   return model;

@@ -154,7 +154,7 @@ Findings verify_model(const RecordedModel& recorded, const Subject& subject, bac
   verdicts.push_back(
       {"loss", relative(made.metrics.lm_loss, recorded.expect.at("loss").values().front()), kLoss, "the batch"});
   verdicts.push_back(compare_logits(recorded, trainer.logits(made)));
-  compare_gradients(recorded, Gradients(trainer, made, model, trainer.pool()), verdicts);
+  compare_gradients(recorded, Gradients(trainer, made, store::named_as(model, recorded.gradient_norms), trainer.pool()), verdicts);
   if (recorded.expect.has("aux_loss"))
     findings.unheld.push_back({"the auxiliary loss", "moesh's load_balance_loss_weight is MaxText's loss"});
   if (routed_layers(recorded).empty()) return findings;

@@ -172,7 +172,7 @@ TEST(HuggingFaceTrain, SaysWhichTensorsAreOfImages) {
 TEST(HuggingFaceVerifySlow, ModelsThatSeeImagesAreFoundAsTheirLibraryHasThem) {
   const std::optional<std::string> python = test::python_with("torch, transformers");
   if (!python) GTEST_SKIP() << "no Python with torch, transformers: MOESH_PYTHON names one";
-  for (const char* kind : {"llama4", "gemma3", "gemma4"}) {
+  for (const char* kind : {"llama4", "gemma3", "gemma4", "qwen3_5_moe"}) {
     for (const char* dtype : {"float32", "bfloat16", "float16"}) {
       const test::TemporaryFolder folder;
       const test::WorkingFolder here(folder.path());
@@ -307,6 +307,9 @@ struct Family {
   std::string name, request;
 };
 
+const std::string kSmallDelta =
+    " base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=2 gdn_num_key_heads=2 gdn_num_value_heads=6 gdn_key_head_dim=8 "
+    "gdn_value_head_dim=12 shared_expert_mlp_dim=24";
 const std::vector<Family> kFamilies{
     {"llama2", "model_name=llama2-7b base_num_decoder_layers=2"},
     {"llama3.1", "model_name=llama3.1-8b base_num_decoder_layers=2"},
@@ -319,6 +322,8 @@ const std::vector<Family> kFamilies{
      "qk_nope_head_dim=16 qk_rope_head_dim=8 v_head_dim=16 num_experts=16 num_experts_per_tok=4 n_routing_groups=4 "
      "topk_routing_group=2"},
     {"qwen3_moe", "model_name=qwen3-30b-a3b base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=3"},
+    {"qwen3_next", "model_name=qwen3-next-80b-a3b" + kSmallDelta},
+    {"qwen3_5", "model_name=qwen3.5-35b-a3b" + kSmallDelta},
     {"gpt_oss",
      "model_name=gpt-oss-20b base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=2 sliding_window_size=8"},
 };

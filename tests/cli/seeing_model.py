@@ -23,6 +23,12 @@ elif kind == "gemma4":
     vision |= dict(head_dim=8, global_head_dim=8, num_key_value_heads=2, pooling_kernel_size=1, position_embedding_size=16)
     vision.pop("image_size")
     text["pad_token_id"] = 0
+elif kind == "qwen3_5_moe":
+    model_class = transformers.Qwen3_5MoeForConditionalGeneration
+    text |= dict(linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=8, linear_value_head_dim=12, num_experts=4,
+                 num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24, rms_norm_eps=1e-3, head_dim=16,
+                 rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25, mrope_section=[1, 1, 0]))
+    vision = dict(hidden_size=16, depth=1, num_heads=2, intermediate_size=64, patch_size=4, out_hidden_size=32, num_position_embeddings=16)
 else:
     model_class = transformers.Gemma3ForConditionalGeneration
     text |= dict(intermediate_size=48, sliding_window=6, query_pre_attn_scalar=12, sliding_window_pattern=2)
@@ -47,3 +53,6 @@ save_file(expected, folder + "/expect.safetensors")
 with open(folder + "/expect.json", "w") as out:
     json.dump({"grad_norms": norms}, out)
 model.to(dtype).save_pretrained(folder)
+if kind == "qwen3_5_moe":  # whose published files have all experts of a layer in one tensor, and a module that predicts tokens further ahead
+    tensors = {name: weight.contiguous() for name, weight in model.state_dict().items()}
+    save_file(tensors | {"mtp.fc.weight": torch.ones(32, 64, dtype=dtype)}, folder + "/model.safetensors", metadata={"format": "pt"})

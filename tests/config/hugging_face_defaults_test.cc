@@ -50,6 +50,28 @@ TEST(HuggingFaceDefaults, QwensLayersHaveAWindowFromTheTwentyNinthOn) {
   EXPECT_TRUE(moe.ends_with("sliding,full,full,full,full]"));
 }
 
+// As transformers' Qwen3_5MoeTextConfig has them.
+TEST(HuggingFaceDefaults, Qwen35sSizesMayBeLeftOut) {
+  std::map<std::string, std::string> keys = given(R"({"model_type": "qwen3_5_moe_text"})");
+  for (const auto& [key, value] : {std::pair("vocab_size", "248320"), {"base_emb_dim", "2048"}, {"base_num_decoder_layers", "40"},
+                                   {"base_num_query_heads", "16"}, {"base_num_kv_heads", "2"}, {"head_dim", "256"}, {"num_experts", "256"},
+                                   {"num_experts_per_tok", "8"}, {"base_moe_mlp_dim", "512"}, {"shared_expert_mlp_dim", "512"},
+                                   {"gdn_num_key_heads", "16"}, {"gdn_num_value_heads", "32"}, {"gdn_key_head_dim", "128"},
+                                   {"gdn_value_head_dim", "128"}, {"gdn_conv_kernel_dim", "4"}, {"inhomogeneous_layer_cycle_interval", "4"},
+                                   {"partial_rotary_factor", "0.25"}, {"routed_weights", "normalized"}, {"logits_via_embedding", "false"}})
+    EXPECT_EQ(keys[key], value) << key;
+}
+
+TEST(HuggingFaceDefaults, Qwen35HasGatesAndNothingElse) {
+  const auto refused = [](const std::string& more) {
+    return test::message_of([&] { given(R"({"model_type": "qwen3_5_moe_text")" + more + "}"); });
+  };
+  EXPECT_EQ(refused(R"(, "attn_output_gate": true, "output_gate_type": "swish", "mamba_ssm_dtype": "float32", "mtp_num_hidden_layers": 1)"),
+            "no error");
+  EXPECT_THAT(refused(R"(, "attn_output_gate": false)"), HasSubstr("attn_output_gate"));
+  EXPECT_THAT(refused(R"(, "output_gate_type": "sigmoid")"), HasSubstr("swish was expected"));
+}
+
 TEST(HuggingFaceDefaults, Qwen2WithExpertsHasBiases) {
   const auto bias = [](const std::string& more) {
     return given(

@@ -239,7 +239,7 @@ TEST(HuggingFace, OfAModelThatSeesImagesWhatIsNotKnownIsRefused) {
               HasSubstr("quantised as 'compressed-tensors', fp8 or mxfp4 was expected"));
   EXPECT_THAT(refused(seeing("gemma5", "Gemma5ForConditionalGeneration", "{}")),
               HasSubstr("model_type 'gemma5' is an architecture that moesh does not know"));
-  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr(", and the text of llama4, mistral3, gemma3, gemma4"));
+  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr(", and the text of llama4, mistral3, qwen3_5_moe, gemma3, gemma4"));
   EXPECT_THAT(refused(R"({"model_type": ""})"), HasSubstr("model_type '' is an architecture"));
 }
 
@@ -464,6 +464,10 @@ TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
         body("qwen3_next", "Qwen3NextForCausalLM",
              kExperts + R"(, "shared_expert_intermediate_size": 80, "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 6,
                            "layer_types": ["linear_attention", "full_attention", "linear_attention", "full_attention"])"),
+        body("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM",
+             kExperts + R"(, "shared_expert_intermediate_size": 80, "linear_num_key_heads": 2, "linear_num_value_heads": 6,
+                           "full_attention_interval": 2, "rope_parameters": {"rope_type": "default", "rope_theta": 50000,
+                           "partial_rotary_factor": 0.5, "mrope_section": [11, 11, 10], "mrope_interleaved": true})"),
         qwen(R"(, "use_sliding_window": true, "sliding_window": 6)"),
         body("qwen2_moe", "Qwen2MoeForCausalLM",
              kExperts + R"(, "shared_expert_intermediate_size": 80, "use_sliding_window": true, "sliding_window": 6, "max_window_layers": 1)"),

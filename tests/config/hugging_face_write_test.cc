@@ -51,10 +51,10 @@ TEST(HuggingFaceWrite, LatentHeadsAreDescribedAsTheyAreOrNotAtAll) {
   EXPECT_EQ(refused_by("model_name=deepseek3-671b rope_interleave=false " + small), "no error") << "its files say which";
 }
 
-TEST(HuggingFaceWrite, LinearAttentionIsOfQwen3Next) {
-  for (const std::string model : {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b"}) {
-    const std::string text = written("model_name=" + model);
-    EXPECT_THAT(text, HasSubstr("\"model_type\": \"qwen3_next\""));
+TEST(HuggingFaceWrite, LinearAttentionIsOfQwen) {
+  for (const auto& [model, type] : {std::pair("qwen3-next-80b-a3b", "qwen3_next"), {"qwen3.5-35b-a3b", "qwen3_5_moe_text"}}) {
+    const std::string text = written(std::string("model_name=") + model);
+    EXPECT_THAT(text, HasSubstr(fmt::format("\"model_type\": \"{}\"", type)));
     EXPECT_THAT(text, HasSubstr("\"linear_num_value_heads\": 32"));
     EXPECT_THAT(text, HasSubstr("\"full_attention\""));
   }

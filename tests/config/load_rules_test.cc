@@ -214,7 +214,7 @@ TEST(Replaced, SaysWhatAnOlderNameStandsFor) {
 
 TEST(Replaced, SaysWhichFamiliesAreOne) {
   EXPECT_THAT(loaded("model_name=qwen3.5-35b-a3b decoder_block=qwen3_5").notices,
-              Contains("decoder_block=qwen3_5 is the same as qwen3_next here, where models have text alone"));
+              Contains("decoder_block=qwen3_5 is qwen3_next here, with text alone, but for its names in Hugging Face's files"));
   EXPECT_THAT(loaded("model_name=qwen3.5-35b-a3b").notices, IsEmpty());
 }
 

@@ -142,6 +142,39 @@ TEST(HuggingFaceNames, ExpertsHaveTensorsOfTheirOwnOrHalvesOfOne) {
   EXPECT_THAT(filled(gpt_oss, {both}, {"decoder/layers_0/GptOssMlp/wi_1_bias", {2, 2}, -1}), ElementsAre(1, 3, 5, 7));
 }
 
+HuggingFaceModel qwen35() {
+  return {kQwen35, 1, 0, false, 4, false, false, 1, 0, 2, {{'q', 1}, {'k', 1}, {'v', 2}, {'z', 2}, {'b', 2}, {'a', 2}}};
+}
+
+TEST(HuggingFaceSource, ProjectionsOfAHeadLieTogether) {
+  const auto with = [](const char* name, Shape shape) { return counted_up(fmt::format("model.layers.0.linear_attn.{}.weight", name), shape); };
+  const std::string above = "decoder/layers_0/attention/";
+  const std::vector<float> wide =
+      filled(qwen35(), {with("in_proj_qkv", {8, 1}), with("in_proj_z", {4, 1})}, {above + "in_proj_qkvz/kernel", {1, 12}, -1});
+  EXPECT_THAT(wide, ElementsAre(0, 2, 4, 5, 0, 1, /* the second head */ 1, 3, 6, 7, 2, 3));
+  const std::vector<float> narrow =
+      filled(qwen35(), {with("in_proj_b", {4, 1}), with("in_proj_a", {4, 1})}, {above + "in_proj_ba/kernel", {1, 8}, -1});
+  EXPECT_THAT(narrow, ElementsAre(0, 1, 0, 1, 2, 3, 2, 3));
+  EXPECT_THAT(test::message_of([&] {
+                filled(qwen35(), {with("in_proj_qkv", {7, 1}), with("in_proj_z", {4, 1})}, {above + "in_proj_qkvz/kernel", {1, 12}, -1});
+              }),
+              HasSubstr("model.layers.0.linear_attn.in_proj_qkv.weight is [7, 1], config.json makes it [8, 1]"));
+}
+
+TEST(HuggingFaceSource, ExpertsHaveATensorEachOrLieInOne) {
+  const std::string experts = "model.layers.0.mlp.experts.", ours = "decoder/layers_0/mlp/routed_experts/wi_1";
+  const Entry all = counted_up(experts + "gate_up_proj", {2, 4, 1});
+  EXPECT_THAT(filled(qwen35(), {all}, {ours, {2, 1, 2}, -1}), ElementsAre(2, 3, 6, 7));
+  const std::vector<Entry> each{counted_up(experts + "0.up_proj.weight", {2, 1}), counted_up(experts + "1.up_proj.weight", {2, 1})};
+  EXPECT_THAT(filled(qwen35(), each, {ours, {2, 1, 2}, -1}), ElementsAre(0, 1, 0, 1));
+}
+
+TEST(HuggingFaceNames, QwensModulesThatPredictAheadAreLeftOut) {
+  EXPECT_TRUE(may_be_left_out(qwen35(), "mtp.layers.0.mlp.gate.weight"));
+  EXPECT_TRUE(may_be_left_out({"qwen3_next", 1, 0, false, 4, false, false, 1}, "mtp.fc.weight"));
+  EXPECT_FALSE(may_be_left_out(llama(), "mtp.fc.weight"));
+}
+
 TEST(HuggingFaceNames, DenseLayersStandBeforeThoseWithExperts) {
   const HuggingFaceModel model{"deepseek", 3, 1, false, 4, true, true, 1};
   const auto all = hugging_face_tensors(model, {{"decoder/dense_layers_0/mlp/wo/kernel", {4, 2}},
