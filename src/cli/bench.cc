@@ -129,10 +129,10 @@ const Command kBench{
     "bench",
     "kernels | [step|decode|prefill] [FILE.yml] [key=value ...] [--all] [--json] [--plot FILE] [--threads N]",
     "where the time of a training step goes on this machine, or how fast its kernels are",
-    "Trains some steps, `steps` of them after a first one, and shows the one that took the middle of the times: what its\n"
-    "instructions took by kind, at what rates, and what the plan says that they take on the hardware it is made for. Below stand\n"
-    "the rates that this machine reaches at most, measured at once: of multiplications whose operands stay in the first cache, of a\n"
-    "large product, and of a copy.\n"
+    "Trains some steps, `steps` of them (10 if nobody says) after a first one, and shows the one that took the middle of the\n"
+    "times: what its instructions took by kind, at what rates, and what the plan says that they take on the hardware it is made\n"
+    "for. Below stand the rates that this machine reaches at most, measured at once: of multiplications whose operands stay in the\n"
+    "first cache, of a large product, and of a copy.\n"
     "`bench decode` does the same with tokens that follow each other, one of each of per_device_batch_size rows a step, on initial\n"
     "weights; `bench prefill` with prompts of max_prefill_predict_length tokens.\n"
     "`bench kernels` times kernels one by one, in both types, and says what part that is of what they could reach at most: the time that\n"

@@ -80,6 +80,26 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
   }
 }
 
+void check_streams(const ModelShape& shape, const Settings& settings) {
+  const auto where = [&](const char* key) { return settings.origin(key).where; };
+  if (shape.block != Block::deepseek) {
+    refuse(fmt::format("mhc_expansion_rate={}, but decoder_block={} has one stream", shape.streams.count, settings.text("decoder_block")),
+           where("mhc_expansion_rate"), "decoder_block=deepseek has several, or mhc_expansion_rate=1");
+  }
+  if (shape.streams.iterations == 0 && shape.streams.count > kMostPermutedStreams) {
+    refuse(fmt::format("enable_mhc_lite=true takes a number for each permutation of {}, which are too many",
+                       counted(shape.streams.count, "stream")),
+           where("enable_mhc_lite"), fmt::format("mhc_expansion_rate up to {}, or enable_mhc_lite=false", kMostPermutedStreams));
+  }
+  if (shape.prediction_modules > 0) {
+    refuse("multi-token prediction is not there for several streams", where("mtp_num_layers"), "mtp_num_layers=0 or mhc_expansion_rate=1");
+  }
+  if (has_pipeline(settings)) {
+    refuse("several streams do not go through pipeline stages", where("mhc_expansion_rate"),
+           "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, or mhc_expansion_rate=1");
+  }
+}
+
 // What MaxText's layers of these families do not have either.
 void check_delta(const ModelShape& shape, const Settings& settings) {
   const auto where = [&](const char* key) { return settings.origin(key).where; };
@@ -187,6 +207,7 @@ void check_model(const ModelShape& shape, const Settings& settings) {
   check_attention(shape, settings);
   check_heads(shape, settings);
   if (shape.block == Block::qwen3_next) check_delta(shape, settings);
+  if (shape.streams.count > 1) check_streams(shape, settings);
   check_experts(shape, settings);
   check_prediction(shape, settings);
 }

@@ -20,6 +20,7 @@ std::string yes_or_no(bool value) { return value ? "true" : "false"; }
 void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   const AttentionShape& a = shape.attention;
   facts["base_num_query_heads"] = std::to_string(a.query_heads);
+  facts["mhc_expansion_rate"] = std::to_string(shape.streams.count);
   facts["attention_score_scale"] = number(score_scale(s));
   facts["final_logits_soft_cap"] = number(shape.logits_cap);
   facts["attn_logits_soft_cap"] = number(a.score_cap);

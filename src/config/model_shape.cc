@@ -99,6 +99,10 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   return shape;
 }
 
+StreamShape streams_of(const Settings& settings) {
+  return {settings.integer("mhc_expansion_rate"), settings.boolean("enable_mhc_lite") ? 0 : settings.integer("sinkhorn_iterations")};
+}
+
 DeltaShape delta_of(const Settings& settings) {
   DeltaShape shape;
   shape.key_heads = settings.integer("gdn_num_key_heads");
@@ -364,6 +368,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.attention.out_dim = shape.emb_dim;
   if (caps_scores(settings)) shape.attention.score_cap = settings.real("attn_logits_soft_cap");
   shape.attention.gates_out = shape.attention.flat_out = shape.block == Block::qwen3_next;
+  shape.streams = streams_of(settings);
   if (shape.block == Block::qwen3_next) shape.delta = delta_of(settings);
   if (shape.block == Block::gpt3) shape.attention.bias = shape.attention.out_bias = true;
   if (shape.block == Block::qwen2) shape.attention.out_bias = false;

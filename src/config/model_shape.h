@@ -88,6 +88,15 @@ struct DeltaShape {
   bool norms_keys = true;      // keys and queries have length 1
 };
 
+inline constexpr std::int64_t kMostPermutedStreams = 6;  // as their permutations are counted
+
+// Streams of the residual (manifold-constrained hyper-connections): each block reads a weighted sum of them, which a doubly stochastic
+// matrix mixes behind it.
+struct StreamShape {
+  std::int64_t count = 1;
+  std::int64_t iterations = 0;  // that make a matrix; 0: it is a mean of permutations
+};
+
 // The settings of Gemma 4's layers with full attention that differ from the other layers.
 struct GlobalHeads {
   std::int64_t kv_heads = 0;
@@ -146,6 +155,7 @@ struct ModelShape {
   std::int64_t prediction_modules = 0;  // of multi-token prediction: each has layers of its own, a cycle of the last kind
   AttentionShape attention;
   DeltaShape delta;
+  StreamShape streams;
   GlobalHeads global_heads;
   std::int64_t mlp_dim = 0;
   std::vector<std::string> mlp_activations;

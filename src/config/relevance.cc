@@ -32,6 +32,7 @@ bool is_stretched_latent(S s) { return is_latent(s) && stretches_positions(s); }
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
 
+bool has_streams(S s) { return s.integer("mhc_expansion_rate") > 1; }
 bool turns_as_yarn(S s) { return !uses_llama3_rope(s) && s.text("rope_type") == "yarn"; }
 
 // Families whose layers alternate between a dense MLP and experts.
@@ -190,6 +191,8 @@ constexpr std::string_view kOfIndexLoss[] = {"indexer_sparse_training"};
 constexpr std::string_view kOfHeads[] = {"head_dim", "base_num_kv_heads", "partial_rotary_factor"};
 constexpr std::string_view kOfDelta[] = {"gdn_num_key_heads",  "gdn_num_value_heads", "gdn_key_head_dim",
                                          "gdn_value_head_dim", "gdn_conv_kernel_dim", "use_qk_norm_in_gdn"};
+constexpr std::string_view kOfStreams[] = {"enable_mhc_lite"};
+constexpr std::string_view kOfSinkhorn[] = {"sinkhorn_iterations"};
 constexpr std::string_view kOfStretchedLatent[] = {"mscale"};
 constexpr std::string_view kOfStretching[] = {"rope_factor"};
 constexpr std::string_view kOfOldLength[] = {"original_max_position_embeddings"};
@@ -322,6 +325,9 @@ constexpr Need kNeeds[] = {
     {"use_indexer=true", [](S s) { return s.boolean("use_indexer"); }, kOfIndexer},
     {"indexer_loss_scaling_factor", [](S s) { return s.real("indexer_loss_scaling_factor") > 0; }, kOfIndexLoss},
     {"decoder_block=qwen3_next or qwen3_5", has_delta_layers, kOfDelta},
+    {"mhc_expansion_rate above 1", has_streams, kOfStreams},
+    {"mhc_expansion_rate above 1, and enable_mhc_lite=false", [](S s) { return has_streams(s) && !s.boolean("enable_mhc_lite"); },
+     kOfSinkhorn},
     {"attention that is not mla", [](S s) { return !is_latent(s); }, kOfHeads},
     {"rope_type=yarn, or attention_type=mla and max_position_embeddings above original_max_position_embeddings",
      [](S s) { return turns_as_yarn(s) || is_stretched_latent(s); }, kOfStretching},

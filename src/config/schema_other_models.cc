@@ -24,10 +24,10 @@ constexpr Key kSparseAttention[] = {
 };
 
 constexpr Key kResidual[] = {
-    {"mhc_expansion_rate", integer, "1", kCount, refused,
-     "parallel residual streams with learned connections; only 1 here"},
-    {"sinkhorn_iterations", integer, "20", "1..", accepted, kHelpHyperConnections},
-    {"enable_mhc_lite", boolean, "false", "", accepted, kHelpHyperConnections},
+    {"mhc_expansion_rate", integer, "1", "1..64", used,
+     "streams of the residual, read and mixed by learned weights (hyper-connections); of decoder_block=deepseek"},
+    {"sinkhorn_iterations", integer, "20", "1..1000", used, "how often rows and columns of what mixes streams are divided by their sums"},
+    {"enable_mhc_lite", boolean, "false", "", used, "mixes streams by a mean of permutations, without sinkhorn_iterations"},
     {"use_mhc_pallas_kernel", boolean, "false", "", accepted, kHelpHyperConnections},
     {"mhc_pallas_kernel_fwd_block_size", integer, "256", "", accepted, kHelpHyperConnections},
     {"mhc_pallas_kernel_bwd_block_size", integer, "128", "", accepted, kHelpHyperConnections},

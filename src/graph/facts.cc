@@ -85,6 +85,8 @@ const OpFacts& facts_of(Op op) {
     case Op::index_scores_grad: return ops::kIndexScoresGrad;
     case Op::causal_conv_grad: return ops::kCausalConvGrad;
     case Op::delta_rule_grad: return ops::kDeltaRuleGrad;
+    case Op::doubly_stochastic: return ops::kDoublyStochastic;
+    case Op::doubly_stochastic_grad: return ops::kDoublyStochasticGrad;
     case Op::index_loss_grad: return ops::kIndexLossGrad;
     case Op::embed_grad: return ops::kEmbedGrad;
     case Op::embed_add: return ops::kEmbedAdd;

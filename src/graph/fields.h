@@ -118,6 +118,7 @@ constexpr auto fields_of(const ChooseKeysOf*) {
                     Field{"breaks_ties", &ChooseKeysOf::breaks_ties},
                     Field{"keys_by_place", &ChooseKeysOf::keys_by_place}};
 }
+constexpr auto fields_of(const DoublyStochasticOf*) { return std::tuple{Field{"iterations", &DoublyStochasticOf::iterations}}; }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
 constexpr auto fields_of(const VocabLossOf*) {
   return std::tuple{Field{"z_loss", &VocabLossOf::z_loss}, Field{"by_token", &VocabLossOf::by_token}};
@@ -192,7 +193,8 @@ constexpr auto words_of(const Role*) {
       "attention_kernel", "attention_fused_kernel", "attention_down_kernel", "attention_out_kernel", "attention_flat_out_kernel",
       "attention_bias", "attention_sinks", "index_kernel", "index_down_kernel", "index_norm", "delta_kernel", "delta_conv", "delta_gate",
       "delta_norm_scale", "mlp_kernel", "mlp_bias", "shared_expert_kernel", "shared_expert_gate",
-      "router_kernel", "router_bias", "expert_kernel", "expert_bias", "prediction_kernel");
+      "router_kernel", "router_bias", "expert_kernel", "expert_bias", "stream_kernel", "stream_gate",
+      "prediction_kernel");
 }
 constexpr auto words_of(const InputOf::Kind*) { return words_up_to<InputOf::Kind::number>("value", "batch", "state", "moment", "number"); }
 constexpr auto words_of(const Initializer::Kind*) {

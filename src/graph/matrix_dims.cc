@@ -21,6 +21,7 @@ MatrixDims matrix_dims(sharding::Role role, const Shape& shape) {
     case Role::index_norm:
     case Role::delta_conv:
     case Role::delta_gate:
+    case Role::stream_gate:
     case Role::delta_norm_scale:
     case Role::router_bias: return {};
     case Role::attention_kernel:
@@ -34,6 +35,7 @@ MatrixDims matrix_dims(sharding::Role role, const Shape& shape) {
     case Role::mlp_kernel:
     case Role::shared_expert_kernel:
     case Role::shared_expert_gate:
+    case Role::stream_kernel:
     case Role::prediction_kernel:
     case Role::router_kernel: return {true, {0}, {last}};
     case Role::expert_kernel:

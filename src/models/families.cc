@@ -5,6 +5,7 @@
 #include "nn/mlp.h"
 #include "nn/moe/moe.h"
 #include "nn/norm.h"
+#include "nn/streams.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
@@ -59,11 +60,15 @@ LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, c
     return name == nullptr ? h : laid(as, nn::rms_norm(builder, context, name, h, {.epsilon = context.model.layer_norm_epsilon}));
   };
   const NormNames& norms = parts.norms;
-  x = laid("inputs", x);
-  const Tensor attended = laid("attention_lnx", parts.attention(normed(norms.before_attention, "lnx", x)));
-  x = add(x, normed(norms.after_attention, "attention_normed", attended));
-  const LayerResult made = parts.block(normed(norms.before_mlp, "hidden_states", x));
-  Tensor out = add(normed(norms.after_mlp, "mlp_normed", laid("mlp_lnx", made.x)), x);
+  x = nn::connect(builder, context, "mhc_attention", laid("inputs", x), [&](Tensor h) {
+    const Tensor attended = laid("attention_lnx", parts.attention(normed(norms.before_attention, "lnx", h)));
+    return normed(norms.after_attention, "attention_normed", attended);
+  });
+  LayerResult made;
+  Tensor out = nn::connect(builder, context, "mhc_mlp", x, [&](Tensor h) {
+    made = parts.block(normed(norms.before_mlp, "hidden_states", h));
+    return normed(norms.after_mlp, "mlp_normed", laid("mlp_lnx", made.x));
+  });
   if (parts.has_scalar) {
     const Tensor scalar = nn::parameter(builder, context, "layer_scalar", {1}, {{labels::none}, nn::ones(), graph::Role::norm_scale});
     out = multiply(out, broadcast(reshape(scalar, {}), out.shape(), {}));

@@ -14,6 +14,7 @@
 #include "models/stack.h"
 #include "models/vocabulary.h"
 #include "nn/cache.h"
+#include "nn/streams.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
@@ -83,11 +84,13 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
   {
     const graph::Scope scope(builder, "decoder");
     if (context.model.position_rows > 0) x = add(x, embed_positions(builder, context, tokens));
+    x = nn::to_streams(context, x);
     std::int64_t first = 0;
     for (const LayerGroup& group : layers_of(context)) {
       append(trunk.layers, stack_layers(builder, context, group, x, for_layers(tokens, first, group.count)));
       first += group.count;
     }
+    x = nn::from_streams(context, x);
   }
   {
     const graph::Scope scope(builder, "decoder");

@@ -35,7 +35,10 @@ graph::Initializer ones() { return {graph::Initializer::Kind::ones, 1, 1}; }
 graph::Initializer zeros() { return {graph::Initializer::Kind::zeros, 1, 1}; }
 
 Tensor constrain_residual(const std::string& name, Tensor x) {
-  return constrain(name, x, {labels::activation_batch, labels::activation_norm_length, labels::activation_embed});
+  graph::ConstraintOf as{.labels = {labels::activation_batch, labels::activation_norm_length, labels::activation_embed}};
+  as.unlisted = x.rank() - static_cast<int>(as.labels.size());  // of several streams the streams have the third label, as in MaxText
+  as.labels.resize(static_cast<std::size_t>(x.rank()), labels::none);
+  return constrain(name, x, std::move(as));
 }
 
 }  // namespace moesh::nn

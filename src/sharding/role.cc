@@ -4,7 +4,8 @@ namespace moesh::sharding {
 namespace {
 
 constexpr std::string_view kComponents[] = {"embedding",      "attention", "dense MLP", "router",                 "experts",
-                                            "shared experts", "norms",     "logits",    "multi-token prediction", "other"};
+                                            "shared experts", "norms",     "streams",   "logits",
+                                             "multi-token prediction", "other"};
 
 }  // namespace
 
@@ -41,6 +42,8 @@ std::string_view component_of(Role role) {
     case Role::router_bias: return "router";
     case Role::expert_kernel:
     case Role::expert_bias: return "experts";
+    case Role::stream_kernel:
+    case Role::stream_gate: return "streams";
     case Role::prediction_kernel: return "multi-token prediction";
   }
   return "other";

@@ -37,6 +37,8 @@ enum class Role : std::uint8_t {
   router_bias,
   expert_kernel,
   expert_bias,
+  stream_kernel,      // reads all streams of the residual, to weigh and mix them
+  stream_gate,        // scales and biases of these weights
   prediction_kernel,  // of multi-token prediction: from two embeddings to one; the last role
 };
 

@@ -67,7 +67,7 @@ run::Array initial_value(const std::string& path, const Shape& shape, DType dtyp
   using Kind = graph::Initializer::Kind;
   switch (initializer.kind) {
     case Kind::zeros: fill(array, workers, 0); break;
-    case Kind::ones: fill(array, workers, 1); break;
+    case Kind::ones: fill(array, workers, static_cast<float>(1 / initializer.divisor)); break;
     case Kind::log_uniform: draw_logarithms(array, key); break;
     case Kind::normal: draw(array, workers, key, backend::cpu::NormalDraws(), 1); break;
     case Kind::fan_in: {

@@ -16,6 +16,8 @@ bool is_multiplied(Role role, const config::ModelShape& shape, std::int64_t leng
     case Role::position_embedding: return false;
     case Role::embedding: return shape.tied_embedding;
     case Role::prediction_kernel: return false;  // MaxText counts nothing but the layers of prediction modules
+    case Role::stream_kernel:
+    case Role::stream_gate: return false;  // nor what hyper-connections take
     case Role::index_kernel:
     case Role::index_down_kernel:
     case Role::index_norm: return shape.attention.index_keys < length;  // an indexer that leaves nothing out does not count either

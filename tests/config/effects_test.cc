@@ -28,6 +28,7 @@ using test::kQwen;
 using test::kQwenNext;
 using test::kSlots;
 using test::kSparse;
+using test::kStreams;
 using test::kYarn;
 
 const std::string kGroups = kDeepseek + "n_routing_groups=2 topk_routing_group=1 num_experts_per_tok=1 ";
@@ -120,6 +121,9 @@ const std::vector<Effect> kEffects{
     {"index_n_heads=3", kDeepseek + "use_indexer=true indexer_topk=3 indexer_head_dim=12 "},
     {"index_head_dim=16", kDeepseek + "use_indexer=true indexer_topk=3 "},
     {"index_topk=2", kDeepseek + "use_indexer=true indexer_head_dim=12 "},
+    {"mhc_expansion_rate=2", kDeepseek},
+    {"sinkhorn_iterations=1", kStreams},
+    {"enable_mhc_lite=true", kStreams},
     {"gdn_num_key_heads=1", kQwenNext},
     {"gdn_num_value_heads=2", kQwenNext},
     {"gdn_key_head_dim=8", kQwenNext},

@@ -87,7 +87,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "first_num_hash_layers=1",
       "padded_base_moe_mlp_dim=256",
       "use_batch_split_schedule=true",
-      "mhc_expansion_rate=2",
       "engram_layers=[1]",
       "hidden_size_per_layer_input=8",
       "num_kv_shared_layers=1",

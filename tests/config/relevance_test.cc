@@ -202,6 +202,8 @@ const std::vector<std::pair<std::string, std::string>> kFamilies{
     {"deepseek3, yarn, remat", test::kYarn + "remat_policy=custom " + kSpread},
     {"deepseek2", test::kDeepseek + "model_name=deepseek2-16b " + kSpread},
     {"deepseek without mla", test::kDeepseek + "attention_type=global " + kSpread},
+    {"deepseek3, streams", test::kStreams + kSpread},
+    {"deepseek3, permuted streams", test::kStreams + "enable_mhc_lite=true " + kSpread},
     {"llama4", test::kLlama4 + kSpread},
     {"gemma2", test::kGemma2},
     {"gemma3", test::kGemma3},

@@ -43,6 +43,7 @@ inline const std::string kDeepseek =
     "kv_lora_rank=8 "
     "qk_nope_head_dim=8 qk_rope_head_dim=8 v_head_dim=8 first_num_dense_layers=1 num_experts=4 num_experts_per_tok=2 "
     "base_moe_mlp_dim=24 rope_type=default ";
+inline const std::string kStreams = kDeepseek + "mhc_expansion_rate=3 ";
 inline const std::string kIndexed =
     kDeepseek + "use_indexer=true indexer_n_heads=2 indexer_head_dim=12 indexer_topk=3 indexer_loss_scaling_factor=0.1 "
     "indexer_sparse_training=true ";

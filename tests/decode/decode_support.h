@@ -32,6 +32,9 @@ inline const std::vector<SmallModel>& small_models() {
        "model_name=deepseek3-tiny base_num_decoder_layers=3 first_num_dense_layers=1 q_lora_rank=32 kv_lora_rank=16 "
        "qk_nope_head_dim=16 qk_rope_head_dim=8 v_head_dim=16 num_experts=16 num_experts_per_tok=4 shared_experts=1 "
        "n_routing_groups=4 topk_routing_group=2 "},
+      {"streams",
+       "model_name=deepseek3-tiny base_num_decoder_layers=2 first_num_dense_layers=1 q_lora_rank=32 kv_lora_rank=16 "
+       "qk_nope_head_dim=16 qk_rope_head_dim=8 v_head_dim=16 num_experts=8 num_experts_per_tok=2 mhc_expansion_rate=3 "},
       {"deepseek32",
        "model_name=deepseek3-tiny base_num_decoder_layers=2 first_num_dense_layers=1 q_lora_rank=32 kv_lora_rank=16 qk_nope_head_dim=16 "
        "qk_rope_head_dim=8 v_head_dim=16 num_experts=8 num_experts_per_tok=2 use_indexer=true indexer_n_heads=8 indexer_head_dim=12 "

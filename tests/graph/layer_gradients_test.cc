@@ -129,6 +129,17 @@ GradientCases linear_attention_cases() {
            [=](Builder& b, const Tensors& in) { return Tensors{b.add_one(Op::delta_rule, "rule", in, {}, value, DType::float64)}; }}};
 }
 
+GradientCases stream_cases() {
+  const auto mixing = [](std::string name, Shape logits, Shape matrices, std::int64_t iterations) {
+    return GradientCase{Op::doubly_stochastic, std::move(name), {random_numbers(std::move(logits), 1, -2, 2)},
+                        [=](Builder& b, const Tensors& in) {
+                          return Tensors{b.add_one(Op::doubly_stochastic, "mixing", in, DoublyStochasticOf{iterations}, matrices, DType::float64)};
+                        }};
+  };
+  return {mixing("by_sinkhorn", {2, 3, 4, 4}, {2, 3, 4, 4}, 5), mixing("once", {2, 1, 3, 3}, {2, 1, 3, 3}, 1),
+          mixing("of_permutations", {2, 3, 6}, {2, 3, 3, 3}, 0)};
+}
+
 // The last operand says which keys a query sees.
 GradientCase sparse_attention_case() {
   const AttentionSizes s{.length = 6};
@@ -209,7 +220,7 @@ GradientCases layer_cases() {
       cross_entropy_case("mean", 0, true),
       cross_entropy_case("z_loss", 0.1, true),
   };
-  for (const GradientCases& more : {rope_cases(), attention_cases(), indexing_cases(), linear_attention_cases()}) all.insert(all.end(), more.begin(), more.end());
+  for (const GradientCases& more : {rope_cases(), attention_cases(), indexing_cases(), linear_attention_cases(), stream_cases()}) all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

@@ -25,7 +25,7 @@ const std::vector<Known> kKnown{
     {Role::output_projection, "decoder/logits_dense/kernel"},
     {Role::norm_scale,
      "decoder/(.*/)?(decoder_norm|input_layernorm|post_attention_layernorm|(pre|post)_self_attention_(layer_)?norm(_local|_global)?|(pre|post)_ffw_norm(_local|_global)?|"
-     "post_mlp_layer_norm|mlp_layer_norm|latent_norm|pre_feedforward_layernorm_2|post_feedforward_layernorm_[12])/scale|"
+     "post_mlp_layer_norm|mlp_layer_norm|latent_norm|pre_feedforward_layernorm_2|post_feedforward_layernorm_[12]|mhc_norm)/scale|"
      ".*/(layer_scalar|pre_forward_scale_2|per_expert_scale)"},
     {Role::norm_bias, "decoder/(.*/)?(decoder_norm|pre_self_attention_norm|mlp_layer_norm)/bias"},
     {Role::attention_norm_scale, ".*/(query_norm|key_norm|value_norm|q_norm|kv_norm)/scale"},
@@ -51,6 +51,8 @@ const std::vector<Known> kKnown{
     {Role::router_bias, ".*/(MoeBlock_0|moe_block|GptOssMlp)/gate/bias"},
     {Role::expert_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp|routed_experts)/(wi_0|wi_1|wo)"},
     {Role::expert_bias, ".*/(MoeBlock_0|moe_block|GptOssMlp)/(wi_0|wi_1|wo)_bias"},
+    {Role::stream_kernel, ".*/mhc_(attention|mlp)/(pre|post|res)_alpha"},
+    {Role::stream_gate, ".*/mhc_(attention|mlp)/(pre|post|res)_(alpha_scale|beta)"},
 };
 
 std::vector<Role> known_roles(const std::string& path) {
@@ -71,7 +73,9 @@ std::int64_t number_of(const sharding::Layout& layout, Role role) {
 
 TEST(Roles, AreThoseThatTheReferencesNamesTell) {
   std::set<Role> seen;
-  for (const std::string& model : config::builtin_names("models")) {
+  std::vector<std::string> models = config::builtin_names("models");
+  models.emplace_back("deepseek3-671b override_model_config=true mhc_expansion_rate=4");
+  for (const std::string& model : models) {
     for (const char* scan : {" scan_layers=true", " scan_layers=false"}) {
       for (const LaidTensor& parameter : test::session("model_name=" + model + scan).layout.parameters) {
         EXPECT_EQ(known_roles(parameter.path), std::vector<Role>{parameter.role}) << model << " " << parameter.path;
@@ -79,7 +83,7 @@ TEST(Roles, AreThoseThatTheReferencesNamesTell) {
       }
     }
   }
-  EXPECT_EQ(seen.size(), kKnown.size()) << "every role is some preset's";
+  EXPECT_EQ(seen.size(), kKnown.size()) << "every role is some model's";
 }
 
 TEST(Roles, GoWithTheLabelsAndSizesOfAParameter) {

@@ -53,6 +53,8 @@ std::vector<std::string> families() {
           test::kGptOss,
           test::kDeepseek,
           test::kYarn,
+          test::kStreams,
+          test::kStreams + "enable_mhc_lite=true scan_layers=false",
           test::kSparse + "opt_type=muon gradient_accumulation_steps=2",
           test::kDeepseek + "routed_bias_update_rate=0.1 scan_layers=false opt_type=adam_pax",
           test::kLlama + "opt_type=sgd remat_policy=minimal logits_via_embedding=true"};

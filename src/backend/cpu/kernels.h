@@ -61,6 +61,9 @@ void causal_conv_grad(const KernelCall& call);
 // delta_rule.cc
 void delta_rule(const KernelCall& call);
 void delta_rule_grad(const KernelCall& call);
+// streams.cc
+void doubly_stochastic(const KernelCall& call);
+void doubly_stochastic_grad(const KernelCall& call);
 
 // attention_grad.cc
 void attention_grad(const KernelCall& call);

@@ -49,6 +49,8 @@ Kernel find_kernel(graph::Op op) {
     case Op::causal_conv_grad: return cpu::causal_conv_grad;
     case Op::delta_rule: return cpu::delta_rule;
     case Op::delta_rule_grad: return cpu::delta_rule_grad;
+    case Op::doubly_stochastic: return cpu::doubly_stochastic;
+    case Op::doubly_stochastic_grad: return cpu::doubly_stochastic_grad;
     case Op::index_scores: return cpu::index_scores;
     case Op::index_scores_grad: return cpu::index_scores_grad;
     case Op::choose_keys: return cpu::choose_keys;

@@ -22,6 +22,8 @@ extern const OpFacts kAttention, kAttentionGrad, kHighest, kCacheWrite;
 extern const OpFacts kDetach, kIndexScores, kIndexScoresGrad, kChooseKeys, kChosenRows, kAttentionShares, kIndexLoss, kIndexLossGrad;
 // linear_attention.cc
 extern const OpFacts kCausalConv, kCausalConvGrad, kDeltaRule, kDeltaRuleGrad;
+// streams.cc
+extern const OpFacts kDoublyStochastic, kDoublyStochasticGrad;
 // loss.cc
 extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores, kPositions, kVocabLoss;
 // routing.cc
