@@ -226,7 +226,7 @@ const std::vector<std::string>& request_alone(const Arguments& arguments, const 
 
 std::int64_t timed_steps(const config::Settings& settings) {
   constexpr std::int64_t kEnough = 10;  // where nobody says how many: not the 150,001 of a training run
-  if (settings.origin("steps").source <= config::Source::base) return kEnough;
+  if (!settings.is_by_user("steps")) return kEnough;
   const std::int64_t steps = settings.integer("steps");
   if (steps < 1) refuse(fmt::format("steps={}: how many are to be timed?", steps), settings.origin("steps").where, "steps=3");
   return steps;

@@ -20,7 +20,6 @@ std::string yes_or_no(bool value) { return value ? "true" : "false"; }
 void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   const AttentionShape& a = shape.attention;
   facts["base_num_query_heads"] = std::to_string(a.query_heads);
-  facts["mhc_expansion_rate"] = std::to_string(shape.streams.count);
   facts["attention_score_scale"] = number(score_scale(s));
   facts["final_logits_soft_cap"] = number(shape.logits_cap);
   facts["attn_logits_soft_cap"] = number(a.score_cap);
@@ -201,6 +200,7 @@ Facts model_facts(const Settings& s) {
   facts["base_num_decoder_layers"] = std::to_string(shape.layers_of_model());
   facts["vocab_size"] = std::to_string(shape.vocab_size);
   add_norms(shape, facts);
+  facts["mhc_expansion_rate"] = std::to_string(shape.streams.count);
   facts["scale_embeddings"] = yes_or_no(shape.scales_embedding);
   facts["trainable_position_size"] = std::to_string(shape.position_rows);
   facts["logits_via_embedding"] = yes_or_no(shape.tied_embedding);

@@ -208,6 +208,8 @@ Tensor broadcast(Tensor x, Shape shape, std::vector<int> dims) {
   return x.builder->add_one(Op::broadcast, "broadcast", {x}, BroadcastOf{std::move(dims)}, std::move(shape), x.dtype());
 }
 
+Tensor multiply_all(Tensor x, Tensor one) { return multiply(x, broadcast(reshape(one, {}), x.shape(), {})); }
+
 Tensor add_bias(Tensor x, Tensor bias) {
   std::vector<int> dims;
   for (int dim = x.rank() - bias.rank(); dim < x.rank(); ++dim) dims.push_back(dim);

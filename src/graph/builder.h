@@ -129,6 +129,7 @@ Tensor binary(Binary function, Tensor a, Tensor b);
 Tensor add(Tensor a, Tensor b);
 Tensor multiply(Tensor a, Tensor b);
 Tensor scale(Tensor x, double factor);
+Tensor multiply_all(Tensor x, Tensor one);  // by a value of one element
 Tensor cast(Tensor x, DType dtype);
 Tensor broadcast(Tensor x, Shape shape, std::vector<int> dims);
 // Adds a bias over the last dims of x, broadcast over the others.

@@ -71,7 +71,7 @@ LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, c
   });
   if (parts.has_scalar) {
     const Tensor scalar = nn::parameter(builder, context, "layer_scalar", {1}, {{labels::none}, nn::ones(), graph::Role::norm_scale});
-    out = multiply(out, broadcast(reshape(scalar, {}), out.shape(), {}));
+    out = multiply_all(out, scalar);
   }
   return {laid("layer_output", out), made.balance_loss, made.load};
 }

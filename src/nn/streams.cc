@@ -30,7 +30,7 @@ class Weights {
     const graph::Initializer initial{graph::Initializer::Kind::ones, 1, 1 / kInitialScale};
     const Tensor scale = of(name_ + "_alpha_scale", {1}, {labels::none}, initial, Role::stream_gate);
     const Tensor bias = of(name_ + "_beta", each_, Labels(each_.size(), labels::none), zeros(), Role::stream_gate);
-    return add_bias(multiply(reshape(products_BSN, shape), broadcast(reshape(scale, {}), shape, {})), bias);
+    return add_bias(multiply_all(reshape(products_BSN, shape), scale), bias);
   }
 
  private:

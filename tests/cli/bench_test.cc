@@ -6,8 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "cli/command.h"
+#include "config/load.h"
 #include "measure/library.h"
 #include "tests/cli/outcome.h"
+#include "tests/support.h"
 
 namespace moesh::cli {
 namespace {
@@ -91,6 +94,12 @@ TEST(Bench, ComputesWithAsManyThreadsAsAreAskedFor) {
     EXPECT_EQ(made.code, 2);
     EXPECT_THAT(made.err, HasSubstr("--threads " + threads + ": not a number from 1 to 4096"));
   }
+}
+
+TEST(Bench, TimesTenStepsUnlessToldHowMany) {
+  const auto timed = [](const std::string& request) { return timed_steps(config::load(test::words_of(request)).settings); };
+  EXPECT_EQ(timed("model_name=mixtral-8x7b"), 10);
+  EXPECT_EQ(timed("model_name=mixtral-8x7b steps=3"), 3);
 }
 
 TEST(Bench, RefusesToTimeNoSteps) {

@@ -105,47 +105,46 @@ std::vector<Wide<T>> loaded(const T* from, std::int64_t count) {
   return made;
 }
 
+// Calls body(logits, token), which returns the numbers of the result, for the logits of each matrix.
+template <typename T, typename Body>
+void for_tokens(const KernelCall& call, std::int64_t count, const Body& body) {
+  for (std::int64_t token = 0; token < count; ++token) {
+    const std::int64_t width = call.operands[0].count() / count, wide = call.results[0].count() / count;
+    const std::vector<Wide<T>> made = body(loaded(call.operands[0].as<T>() + token * width, width), token);
+    std::transform(made.begin(), made.end(), call.results[0].as<T>() + token * wide, [](Wide<T> x) { return store<T>(x); });
+  }
+}
+
 void doubly_stochastic(const KernelCall& call) {
   const std::int64_t iterations = std::get<graph::DoublyStochasticOf>(call.attributes).iterations;
-  const std::int64_t K = call.results[0].shape.back(), count = call.results[0].count() / (K * K);
+  const std::int64_t K = call.results[0].shape.back();
   for_floating(call.results[0].dtype, [&]<typename T>() {
     using W = Wide<T>;
-    const std::int64_t width = count == 0 ? 0 : call.operands[0].count() / count;
-    for (std::int64_t token = 0; token < count; ++token) {
-      const std::vector<W> logits = loaded(call.operands[0].as<T>() + token * width, width);
+    for_tokens<T>(call, call.results[0].count() / (K * K), [&](const std::vector<W>& logits, std::int64_t) {
+      if (iterations > 0) return steps_of(logits, K, iterations).back().all;
       Square<W> made(K);
-      if (iterations > 0) {
-        made = steps_of(logits, K, iterations).back();
-      } else {
-        const std::vector<W> weights = softmax_of(logits);
-        for_permutations(K, [&](std::size_t which, std::int64_t row, std::int64_t column) {
-          made.at(row, column) += load(store<T>(weights[which]));
-        });
-      }
-      std::transform(made.all.begin(), made.all.end(), call.results[0].as<T>() + token * K * K, [](W x) { return store<T>(x); });
-    }
+      const std::vector<W> weights = softmax_of(logits);
+      for_permutations(K, [&](std::size_t which, std::int64_t row, std::int64_t column) {
+        made.at(row, column) += load(store<T>(weights[which]));
+      });
+      return made.all;
+    });
   });
 }
 
 void doubly_stochastic_grad(const KernelCall& call) {
   const std::int64_t iterations = std::get<graph::DoublyStochasticOf>(call.attributes).iterations;
-  const std::int64_t K = call.operands[1].shape.back(), count = call.operands[1].count() / (K * K);
+  const std::int64_t K = call.operands[1].shape.back();
   for_floating(call.results[0].dtype, [&]<typename T>() {
     using W = Wide<T>;
-    const std::int64_t width = count == 0 ? 0 : call.operands[0].count() / count;
-    for (std::int64_t token = 0; token < count; ++token) {
-      const std::vector<W> logits = loaded(call.operands[0].as<T>() + token * width, width);
+    for_tokens<T>(call, call.operands[1].count() / (K * K), [&](const std::vector<W>& logits, std::int64_t token) {
       Square<W> dy(K);
       dy.all = loaded(call.operands[1].as<T>() + token * K * K, K * K);
-      std::vector<W> made(logits.size());
-      if (iterations > 0) {
-        made = sinkhorn_back(logits, dy, iterations);
-      } else {
-        for_permutations(K, [&](std::size_t which, std::int64_t row, std::int64_t column) { made[which] += dy.at(row, column); });
-        made = softmax_back(softmax_of(logits), made);
-      }
-      std::transform(made.begin(), made.end(), call.results[0].as<T>() + token * width, [](W x) { return store<T>(x); });
-    }
+      if (iterations > 0) return sinkhorn_back(logits, dy, iterations);
+      std::vector<W> dweights(logits.size());
+      for_permutations(K, [&](std::size_t which, std::int64_t row, std::int64_t column) { dweights[which] += dy.at(row, column); });
+      return softmax_back(softmax_of(logits), dweights);
+    });
   });
 }
 

@@ -32,11 +32,9 @@ std::string doubly_stochastic_grad_shapes(const NodeView& v) {
 
 // The factors of the logits, and of the matrices: each matrix is whole.
 std::pair<std::vector<int>, std::vector<int>> dims_of(FactorTable& table, const Shape& logits, const Shape& matrices) {
-  std::vector<int> first = table.own(first_sizes(matrices, matrices.size() - 2));
-  std::vector<int> of_logits = first, of_matrices = first;
-  of_logits.resize(logits.size(), kWhole);
-  of_matrices.resize(matrices.size(), kWhole);
-  return {of_logits, of_matrices};
+  const int rank = static_cast<int>(matrices.size());
+  const std::vector<int> of_matrices = table.own_but(matrices, {rank - 2, rank - 1});
+  return {first_dims(of_matrices, logits.size()), of_matrices};
 }
 
 void doubly_stochastic_factors(const NodeView& v, FactorTable& table) {
