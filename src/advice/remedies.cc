@@ -151,7 +151,7 @@ class Search {
     }
   }
 
-  // Tries the same batch in fewer passes, which saves the sum of the gradients if one is left, in more, and smaller batches.
+  // Tries the same batch in fewer passes, which may save sums of gradients, in more, and smaller batches.
   void try_batches() {
     for (const Keys& merged : fewer_passes(settings_)) attempt(Kind::passes, merged);
     bool smaller_fits = false;

@@ -74,7 +74,7 @@ std::int64_t timed_steps(const config::Settings& settings);
 
 // How unevenly routers choose experts; short for the key router_skew.
 inline constexpr Option kSkew{"--skew", "S",
-                              "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"};
+                              "sends tokens to random experts, expert e in proportion to (e + 1)^-S: short for router_skew=S"};
 // As request_alone, with router_skew=S appended if --skew was given.
 std::vector<std::string> request_with_skew(const Arguments& arguments, const std::string& fix = {});
 // What it appends.

@@ -170,7 +170,7 @@ std::vector<std::int32_t> hugging_face_ends(const std::string& path) {
     if (ends.is_null()) continue;
     std::vector<std::int32_t> ids;
     for (const Json& end : ends.is_array() ? ends : Json::array({ends})) {
-      if (!end.is_number_unsigned() || end > std::numeric_limits<std::int32_t>::max())
+      if (!end.is_number_unsigned() || !holds<std::int32_t>(end))
         refuse(fmt::format("{} is {}, a token or a list of tokens was expected", kEnds, shortened(ends, 60)), file,
                "\"eos_token_id\": 2");
       ids.push_back(end.get<std::int32_t>());

@@ -72,8 +72,12 @@ std::string spelled(const std::vector<Factor>& factors) {
   return words.empty() ? "all sizes 1" : join(words, " x ");
 }
 
-std::string count_of(std::int64_t count, std::string_view unit) {
-  return fmt::format("{} {}{}", with_commas(count), unit, count == 1 ? "" : "s");
+// That of the axis whose size is -1 by default, or of the first if the mesh lacks it.
+const std::string& usual_key(const std::vector<Factor>& factors) {
+  const auto usual = std::find_if(factors.begin(), factors.end(), [](const Factor& factor) {
+    return factor.key == "ici_fsdp_parallelism" || factor.key == "dcn_data_parallelism";
+  });
+  return usual == factors.end() ? factors.front().key : usual->key;
 }
 
 // The size of one axis with which all multiply to `target`, the largest axis that allows it.
@@ -109,13 +113,14 @@ void close_factors(std::vector<Factor>& factors, std::int64_t target, std::strin
   if (!fits) {
     const bool is_one = given.find(" x ") == std::string::npos && given.find('=') != std::string::npos;
     refuse(fmt::format("{} {} {}{}, {} has {}", given, is_one ? "makes" : "make", open == 1 ? "a multiple of " : "", known, target_name,
-                       count_of(target, unit)),
+                       counted(target, unit)),
            "the mesh",
            !other_slices.empty()
                ? other_slices + ", as sizes between slices need slices"
                : (open == 0 ? size_that_fits(factors, target) : "") +
                      (open == 0 && unit == "slice" ? fmt::format("compile_topology_num_slices={}, or ", known) : "") +
-                     "set one axis to -1 to take what is left, or choose sizes that multiply to it");
+                     (open == 1 ? fmt::format("choose sizes whose product divides {}", target)
+                                : fmt::format("{}=-1 to take what is left, or choose sizes that multiply to it", usual_key(factors))));
   }
   for (Factor& factor : factors) {
     if (factor.size < 0) factor.size = target / known;

@@ -55,7 +55,10 @@ void for_each(std::size_t count, int threads, const std::function<void(std::size
     }
   };
   std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(run);
+  try {
+    for (int i = 1; i < threads; ++i) others.emplace_back(run);
+  } catch (const std::system_error&) {  // no more threads are to be had: those that are there do the work
+  }
   run();
   for (std::thread& thread : others) thread.join();
   if (failure != nullptr) std::rethrow_exception(failure);
@@ -135,7 +138,8 @@ std::size_t work_of(const plan::Plan& plan) {
 
 // The plans of one layout, as a grid: each row saves less for the backward pass than the one before, and each column has fewer tokens
 // per pass. Along both, the time of a token grows and memory falls, except that memory may grow from one pass to several; the time of a
-// step that is one pass falls with its tokens. Plans that were made therefore bound those beyond them.
+// step that is one pass falls with its tokens. Plans that were made therefore bound those beyond them. Only the time of a plan that saves
+// everything bounds none that saves less: what is saved may have to be reduced for it on all devices.
 class Grid {
  public:
   Grid(const std::vector<std::string>& request, Stage stage, std::int64_t usable_memory, const Candidate& candidate)
@@ -160,7 +164,11 @@ class Grid {
   }
 
   // Makes the plans that the front does not exclude, as long as more are allowed.
-  void explore(Front front, Allowance& allowance) { explore({{0, 0}, last_}, front, allowance); }
+  void explore(Front front, Allowance& allowance) {
+    if (last_.remat == 0) return explore({{0, 0}, last_}, front, allowance);
+    explore({{0, 0}, {0, last_.pass}}, front, allowance);
+    explore({{1, 0}, last_}, front, allowance);
+  }
 
   // Adds the plans that were made since the last call to the ledger.
   void tell(Ledger& ledger) {
@@ -211,8 +219,9 @@ class Grid {
     for (Place place{0, 0}; place.remat <= last_.remat; ++place.remat) {
       for (place.pass = 0; place.pass <= last_.pass; ++place.pass) {
         if (!at(place).found) continue;
-        if (place.is_before(part.fastest)) bound.seconds_per_token = std::max(bound.seconds_per_token, seconds_of(place));
-        const bool is_alike = (part.fastest.pass > 0) == (place.pass > 0);  // with several passes, gradients are held twice
+        if (place.is_before(part.fastest) && (place.remat == 0) == (part.fastest.remat == 0))
+          bound.seconds_per_token = std::max(bound.seconds_per_token, seconds_of(place));
+        const bool is_alike = (part.fastest.pass > 0) == (place.pass > 0);  // some gradients are held apart over several passes
         if (!is_alike || !part.smallest.is_before(place)) continue;
         bound.peak = std::max(bound.peak, at(place).found->offer.peak);
         bound.seconds = std::max(bound.seconds, at(place).found->offer.seconds);

@@ -37,7 +37,7 @@ class Members {
   std::optional<std::int64_t> integer(const char* key, std::int64_t least, std::int64_t most) {
     const Json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_number_integer() || *value < least || *value > most) {
+    if (!holds<std::int64_t>(*value) || *value < least || *value > most) {
       reject_value(key, *value, fmt::format("an integer from {} to {}", least, most));
     }
     return value->get<std::int64_t>();

@@ -1,11 +1,12 @@
 #include "sharding/constraint.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace moesh::sharding {
 namespace {
@@ -27,13 +28,22 @@ void peel(const Constraint& constraint, const mesh::Mesh& mesh, Spec& spec) {
   }
 }
 
-void check_axes_once(const Spec& spec, const mesh::Mesh& mesh, const std::string& path) {
-  std::set<AxisIndex> seen;
-  for (const AxisList& axes : spec.dims) {
-    for (const AxisIndex axis : axes) {
-      if (seen.insert(axis).second || mesh.axis(axis).size() == 1) continue;
-      refuse(fmt::format("axis '{}' would shard two dims of one value", mesh.axis(axis).name), path,
-             "change the rules of one of its labels");
+void check_axes_once(const Constraint& constraint, const Spec& spec, const mesh::Mesh& mesh, const std::string& path) {
+  std::map<AxisIndex, std::size_t> seen;
+  for (std::size_t dim = 0; dim < spec.dims.size(); ++dim) {
+    for (const AxisIndex axis : spec.dims[dim]) {
+      const auto [first, is_new] = seen.emplace(axis, dim);
+      if (is_new || mesh.axis(axis).size() == 1) continue;
+      const auto of_dim = [&](std::size_t i) {
+        std::vector<std::string> names;
+        for (const AxisIndex own : spec.dims[i]) names.push_back(mesh.axis(own).name);
+        return fmt::format("dim {} ({} -> {})", i, i < constraint.labels.size() ? constraint.labels[i] : "no label", join(names, ", "));
+      };
+      refuse(fmt::format("axis '{}' would shard two dims of one value: {} and {}", mesh.axis(axis).name, of_dim(first->second),
+                         of_dim(dim)),
+             path,
+             constraint.each_dim_alone ? "change the rules of one of these labels, or moe_dispatch_no_expert_sharding=false"
+                                       : "change the rules of one of these labels");
     }
   }
 }
@@ -59,7 +69,7 @@ Spec lay(const Constraint& constraint, const std::vector<config::AxisRule>& rule
   Spec spec = constraint.each_dim_alone ? resolve_dims_alone(constraint.labels, rules, mesh)
                                         : resolve_spec(constraint.labels, rules, mesh, path);
   peel(constraint, mesh, spec);
-  check_axes_once(spec, mesh, path);
+  check_axes_once(constraint, spec, mesh, path);
   return spec;
 }
 

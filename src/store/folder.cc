@@ -107,7 +107,13 @@ void clear_leftovers(const std::string& folder) {
   for (const std::string& name : names_in(folder)) {
     const std::string path = folder + "/" + name;
     if (!is_folder(path) || std::filesystem::is_symlink(path)) continue;
-    if (step_of(name, ".part")) remove_folder(path);
+    if (step_of(name, ".part")) {
+      try {
+        remove_folder(path);
+      } catch (const Error& error) {
+        log_notice(fmt::format("what a run that died has left behind stays: {}", error.what()));
+      }
+    }
     const auto replaced = step_of(name, ".old");
     if (!replaced) continue;
     const std::string own = checkpoint_path(folder, *replaced);

@@ -80,7 +80,7 @@ std::set<std::string> kinds_in(const store::TensorFile& expect, std::int64_t ste
 // The steps of the run that its curve lacks, in words. A curve longer than the run is refused.
 std::string steps_behind(const std::vector<ReferenceStep>& curve, const Json& set, const std::string& path) {
   const auto recorded = static_cast<std::int64_t>(curve.size());
-  const std::int64_t run = set.contains("steps") && set["steps"].is_number_integer() ? set["steps"].get<std::int64_t>() : recorded;
+  const std::int64_t run = set.contains("steps") && holds<std::int64_t>(set["steps"]) ? set["steps"].get<std::int64_t>() : recorded;
   if (run < recorded)
     refuse(fmt::format("{}, config.json says that {} were run", counted(recorded, "step"), run), path, "record the run again");
   return run == recorded ? "" : fmt::format("steps {} to {}", recorded, run - 1);

@@ -1,5 +1,6 @@
 // Checks that the commands in README and docs/ print what is said there, and that their links lead somewhere.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <regex>
 #include <string>
@@ -16,10 +17,11 @@
 namespace moesh::cli {
 namespace {
 
-// A planning command, and the lines that README shows of its output. They may be abridged, with or without "...".
+// A planning command, and the lines that README shows of its output. They may be abridged, with or without "...". Before it, commands of
+// the shell may make the files that it reads.
 struct Shown {
   std::string command;
-  std::vector<std::string> lines;
+  std::vector<std::string> lines, before;
 };
 
 bool is_code(const std::string& line) { return line.starts_with("    "); }
@@ -28,10 +30,13 @@ bool is_code(const std::string& line) { return line.starts_with("    "); }
 // block too if the text between begins with "prints".
 std::vector<Shown> shown_in(const std::vector<std::string>& text) {
   const std::regex plans(R"(    \./moesh (shardings|compile|lint|search --decode) .*)");
+  const std::regex prepares(R"(    (cp|sed) .*)");
   std::vector<Shown> all;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (!std::regex_match(text[i], plans)) continue;
-    Shown one{text[i], {}};
+    Shown one{text[i], {}, {}};
+    for (std::size_t j = i; j > 0 && is_code(text[j - 1]) && std::regex_match(text[j - 1], prepares); --j)
+      one.before.insert(one.before.begin(), text[j - 1]);
     for (; text[i].ends_with('\\'); ++i) one.command = one.command.substr(0, one.command.size() - 1) + text[i + 1];
     const auto take_block = [&] {
       for (++i; i < text.size() && (text[i].empty() || is_code(text[i])); ++i) {
@@ -80,11 +85,15 @@ void expect_prints(const Shown& shown) {
 
 TEST(Docs, ShowWhatTheirCommandsPrint) {
   const test::Variable width("COLUMNS", "120");
-  const test::WorkingFolder top(test::source_folder().string());
+  const test::TemporaryFolder folder;
+  for (const char* name : {"configs", "tests", "docs"})
+    std::filesystem::create_directory_symlink(test::source_folder() / name, folder.path() + "/" + name);
+  const test::WorkingFolder top(folder.path());
   std::size_t shown = 0;
   for (const std::string& page : pages()) {
     SCOPED_TRACE(page);
     for (const Shown& one : shown_in(split(text_of(page), '\n'))) {
+      for (const std::string& command : one.before) ASSERT_EQ(std::system(command.c_str()), 0) << command;
       expect_prints(one);
       ++shown;
     }

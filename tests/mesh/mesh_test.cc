@@ -127,20 +127,23 @@ TEST(BuildMesh, RefusesARuleForAnAxisThatNoMeshHas) {
 TEST(BuildMesh, NamesEveryFactorOfAProductThatDoesNotFit) {
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 ici_fsdp_parallelism=4 ici_expert_parallelism=4"),
             "the mesh: ici_fsdp_parallelism=4 x ici_expert_parallelism=4 make 16, a slice of v6e-8 has 8 devices\n"
-            "  fix: ici_fsdp_parallelism=2, or set one axis to -1 to take what is left, or choose sizes that multiply to it");
+            "  fix: ici_fsdp_parallelism=2, or ici_fsdp_parallelism=-1 to take what is left, or choose sizes that multiply to it");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 ici_tensor_parallelism=3"),
             "the mesh: ici_fsdp_parallelism=-1 x ici_tensor_parallelism=3 make a multiple of 3, a slice of v6e-8 has 8 "
-            "devices\n  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
+            "devices\n  fix: choose sizes whose product divides 8");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 ici_fsdp_parallelism=1"),
             "the mesh: all sizes 1 make 1, a slice of v6e-8 has 8 devices\n"
-            "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
+            "  fix: ici_fsdp_parallelism=-1 to take what is left, or choose sizes that multiply to it");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 compile_topology_num_slices=2 dcn_data_parallelism=3"),
             "the mesh: dcn_data_parallelism=3 makes 3, v6e-8 has 2 slices\n"
-            "  fix: dcn_data_parallelism=2, or compile_topology_num_slices=3, or set one axis to -1 to take what is left, or choose sizes "
+            "  fix: dcn_data_parallelism=2, or compile_topology_num_slices=3, or dcn_data_parallelism=-1 to take what is left, or choose sizes "
             "that multiply to it");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-1 ici_fsdp_parallelism=2"),
             "the mesh: ici_fsdp_parallelism=2 makes 2, a slice of v6e-1 has 1 device\n"
-            "  fix: ici_fsdp_parallelism=1, or set one axis to -1 to take what is left, or choose sizes that multiply to it");
+            "  fix: ici_fsdp_parallelism=1, or ici_fsdp_parallelism=-1 to take what is left, or choose sizes that multiply to it");
+  EXPECT_EQ(mesh_refusal("compile_topology=v5p-16 compile_topology_num_slices=2 custom_mesh_and_rule=pure-fsdp"),
+            "the mesh: all sizes 1 make 1, v5p-16 has 2 slices\n"
+            "  fix: compile_topology_num_slices=1, or dcn_fsdp_parallelism=-1 to take what is left, or choose sizes that multiply to it");
 }
 
 // A node of GPUs is a slice where sizes between and within slices make all of the machine.

@@ -160,6 +160,7 @@ TEST_F(CompletionRequests, WithValuesOutOfRangeAreRefused) {
   EXPECT_THAT(refusal_with(R"("min_p": 1e999)"), HasSubstr("not readable as JSON"));
   EXPECT_THAT(refusal_with(R"("repetition_penalty": 0)"), HasSubstr("'repetition_penalty' is 0, a number"));
   EXPECT_THAT(refusal_with(R"("seed": "x")"), HasSubstr("'seed' is \"x\", an integer"));
+  EXPECT_THAT(refusal_with(R"("seed": 18446744073709551615)"), HasSubstr("'seed' is 18446744073709551615, an integer"));
   EXPECT_THAT(refusal_with(R"("echo": 1)"), HasSubstr("'echo' is 1, true or false was expected"));
   for (const std::string& stop : {std::string("5"), std::string("[5]"), "\"" + std::string(1025, 'x') + "\"", std::string("{}")}) {
     EXPECT_THAT(refusal_with("\"stop\": " + stop), HasSubstr("a text or a list of up to 16, each of up to 1024 bytes, was expected")) << stop;

@@ -50,7 +50,8 @@ TEST(Constraint, RefusesAnAxisThatWouldShardTwoDims) {
   EXPECT_EQ(message_of([] {
               laid_by({{"exp", "batch"}, true, {}, {}, false});
             }),
-            "a/b: axis 'expert' would shard two dims of one value\n  fix: change the rules of one of its labels");
+            "a/b: axis 'expert' would shard two dims of one value: dim 0 (exp -> expert) and dim 1 (batch -> data, fsdp, expert)\n"
+            "  fix: change the rules of one of these labels, or moe_dispatch_no_expert_sharding=false");
 }
 
 TEST(Constraint, MayHoldAnAxisOfSizeOneTwice) { EXPECT_EQ(laid_by({{"also", "too"}, true, {}, {}, false}), "[one, one]"); }

@@ -113,5 +113,22 @@ TEST_F(CheckpointFolder, ThatCannotBeWrittenIsNotLocked) {
   EXPECT_THAT(locked, AllOf(HasSubstr("no file can be made there: Permission denied"), HasSubstr("choose base_output_directory")));
 }
 
+// A run may go on although it may not remove what an earlier one left there.
+TEST(Leftovers, ThatMayNotBeRemovedStay) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() + "/7.part/within");
+  for (const char* own : {"/7.part", "/7.part/within"})
+    std::filesystem::permissions(folder.path() + own, std::filesystem::perms(0555));
+  ::testing::internal::CaptureStderr();
+  {
+    const test::AnotherUser other;
+    clear_leftovers(folder.path());
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("what a run that died has left behind stays: "));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/7.part/within"));
+  for (const char* own : {"/7.part", "/7.part/within"})
+    std::filesystem::permissions(folder.path() + own, std::filesystem::perms(0755));
+}
+
 }  // namespace
 }  // namespace moesh::store

@@ -25,6 +25,7 @@ class Scratch {
   void reserve(std::int64_t bytes) {
     if (bytes <= bytes_) return;
     data_.reset();
+    bytes_ = 0;
     data_ = take_pages(bytes);
     if (data_ == nullptr) throw std::bad_alloc();
     ask_for_huge_pages(data_.get(), bytes_of_pages(bytes));
