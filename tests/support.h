@@ -130,6 +130,10 @@ inline std::vector<std::string> words_of(const std::string& text) {
 }
 
 inline session::Session session(const std::string& request) { return session::open(words_of(request)); }
+// Why a request is not opened, or "no error".
+inline std::string refusal_of(const std::string& request) {
+  return message_of([&] { session(request); });
+}
 
 // The parameter or activation with this path.
 inline const sharding::LaidTensor& tensor_at(const std::vector<sharding::LaidTensor>& tensors,

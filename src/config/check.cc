@@ -13,6 +13,10 @@ void check_attention(const Settings& settings) {
     refuse("attention_type=local_sliding needs a window, sliding_window_size is 0",
            settings.origin("sliding_window_size").where, "sliding_window_size=4096");
   }
+  if (settings.text("attention_type") == "compressed" && settings.text("decoder_block") != "deepseek4") {
+    refuse(fmt::format("attention_type=compressed is not supported by moesh for decoder_block={}", settings.text("decoder_block")),
+           settings.origin("attention_type").where, "decoder_block=deepseek4, or another attention_type");
+  }
   if (settings.text("attention_type") == "local_sliding" && settings.text("decoder_block") == "deepseek") {
     refuse("attention_type=local_sliding is no kind of attention of decoder_block=deepseek",
            settings.origin("attention_type").where, "attention_type=mla");
@@ -61,7 +65,7 @@ void check_routing(const Settings& settings) {
   }
   const bool has_bias = settings.integer("num_experts") > 1 && settings.boolean("routed_bias");
   const bool updates_bias = has_bias && settings.real("routed_bias_update_rate") > 0;
-  if (updates_bias && settings.text("decoder_block") != "deepseek") {
+  if (updates_bias && !settings.text("decoder_block").starts_with("deepseek")) {
     refuse("routed_bias_update_rate balances the load of decoder_block=deepseek only",
            settings.origin("routed_bias_update_rate").where, "routed_bias_update_rate=0");
   }

@@ -1,5 +1,7 @@
 #include "config/model_check.h"
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -10,8 +12,8 @@ namespace moesh::config {
 namespace {
 
 bool has_experts(Block block) {
-  return is_one_of(block, {Block::mixtral, Block::deepseek, Block::qwen2_moe, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt_oss,
-                           Block::llama4, Block::envy, Block::qwen3_next});
+  return is_deepseek(block) || is_one_of(block, {Block::mixtral, Block::qwen2_moe, Block::qwen3_moe, Block::qwen3_custom_moe,
+                                                 Block::gpt_oss, Block::llama4, Block::envy, Block::qwen3_next});
 }
 
 void check_layers(const ModelShape& shape, const Settings& settings) {
@@ -74,7 +76,7 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
   not_latent(shape.attention.norm != HeadNorm::none, "use_qk_norm");
   not_latent(shape.attention.fused, "fused_qkv");
   if (settings.boolean("use_qk_clip")) check_clip(shape, settings);
-  if (shape.attention.index_heads > 0) check_indexer(shape, settings);
+  if (settings.boolean("use_indexer")) check_indexer(shape, settings);
   if (shape.block == Block::gemma4 && shape.attention.fused && settings.boolean("share_kv_projections")) {
     refuse("share_kv_projections=true leaves no values to be made by fused_qkv", settings.origin("fused_qkv").where, "fused_qkv=false");
   }
@@ -82,9 +84,9 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
 
 void check_streams(const ModelShape& shape, const Settings& settings) {
   const auto where = [&](const char* key) { return settings.origin(key).where; };
-  if (shape.block != Block::deepseek) {
+  if (!is_deepseek(shape.block)) {
     refuse(fmt::format("mhc_expansion_rate={}, but decoder_block={} has one stream", shape.streams.count, settings.text("decoder_block")),
-           where("mhc_expansion_rate"), "decoder_block=deepseek has several, or mhc_expansion_rate=1");
+           where("mhc_expansion_rate"), "decoder_block=deepseek or deepseek4 has several, or mhc_expansion_rate=1");
   }
   if (shape.streams.iterations == 0 && shape.streams.count > kMostPermutedStreams) {
     refuse(fmt::format("enable_mhc_lite=true takes a number for each permutation of {}, which are too many",
@@ -97,6 +99,58 @@ void check_streams(const ModelShape& shape, const Settings& settings) {
   if (has_pipeline(settings)) {
     refuse("several streams do not go through pipeline stages", where("mhc_expansion_rate"),
            "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, or mhc_expansion_rate=1");
+  }
+}
+
+// What MaxText's DeepSeek 4 has or does not have.
+void check_compressed(const ModelShape& shape, const Settings& settings) {
+  const AttentionShape& heads = shape.attention;
+  const auto where = [&](const char* key) { return settings.origin(key).where; };
+  if (settings.text("attention_type") != "compressed") {
+    refuse(fmt::format("attention_type is {}, decoder_block=deepseek4 has compressed attention", settings.text("attention_type")),
+           where("attention_type"), "attention_type=compressed");
+  }
+  const auto needs = [&](const char* key, std::int64_t least) {
+    if (settings.integer(key) >= least) return;
+    refuse(fmt::format("{} is {}, decoder_block=deepseek4 takes at least {}", key, settings.integer(key), least), where(key));
+  };
+  for (const char* key : {"q_lora_rank", "o_groups", "o_lora_rank", "sliding_window_size"}) needs(key, 1);
+  needs("mhc_expansion_rate", 2);
+  if (heads.kv_heads != 1) {
+    refuse(fmt::format("base_num_kv_heads is {}: in compressed attention all heads share one key", heads.kv_heads),
+           where("base_num_kv_heads"), "base_num_kv_heads=1");
+  }
+  const std::int64_t turned = heads.qk_rope_head_dim;
+  if (turned % 2 != 0 || turned > std::min(heads.head_dim, heads.index_dim)) {
+    refuse(fmt::format("qk_rope_head_dim is {}, an even number of the dims of a head was expected (head_dim={}, indexer_head_dim={})",
+                       turned, heads.head_dim, heads.index_dim),
+           where("qk_rope_head_dim"));
+  }
+  if (heads.query_heads * heads.head_dim % heads.out_groups != 0) {
+    refuse(fmt::format("o_groups={} does not divide the {} dims of all heads", heads.out_groups, heads.query_heads * heads.head_dim),
+           where("o_groups"));
+  }
+  const std::vector<std::int64_t>& pooled = settings.integers("compress_ratios");
+  for (const std::int64_t tokens : pooled) {
+    if (tokens != 0 && tokens < 4)
+      refuse(fmt::format("compress_ratios holds {}, 0 or at least 4 tokens for a key were expected", tokens), where("compress_ratios"));
+  }
+  if (shape.given_layers > shape.layers) {
+    refuse(fmt::format("first_num_hash_layers is {}, of {} in all", shape.given_layers, counted(shape.layers, "layer")),
+           where("first_num_hash_layers"));
+  }
+  if (!shape.scan) return;
+  if ((shape.layers - shape.given_layers) % 2 != 0) {
+    refuse(fmt::format("{} behind the first {} do not make whole pairs, which scan_layers=true stacks",
+                       counted(shape.layers - shape.given_layers, "layer"), shape.given_layers),
+           where("base_num_decoder_layers"), "one more or less, or scan_layers=false");
+  }
+  for (std::int64_t layer = shape.given_layers; layer < shape.layers; ++layer) {
+    const std::int64_t stacked = layer % 2 == shape.given_layers % 2 ? 128 : 4;
+    if (shape.layer(layer).pooled == stacked) continue;
+    refuse(fmt::format("compress_ratios has {} for layer {}: stacked layers take 128 tokens and 4 in turns", shape.layer(layer).pooled,
+                       layer),
+           where("compress_ratios"), fmt::format("{} there, or scan_layers=false", stacked));
   }
 }
 
@@ -156,7 +210,7 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("num_experts is {}, but decoder_block={} has no experts", moe.experts,
                        settings.text("decoder_block")),
            settings.origin("num_experts").where,
-           "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4, envy, qwen3_next or qwen3_5");
+           "use decoder_block=mixtral, deepseek, deepseek4, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4, envy, qwen3_next or qwen3_5");
   }
   if (shape.block == Block::gemma4 && moe.experts > 1 && moe.shared_experts < 1) {
     refuse("shared_experts is 0, decoder_block=gemma4 has an MLP beside its experts", settings.origin("shared_experts").where,
@@ -175,7 +229,7 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
 // MaxText builds modules of other layers than the model's own for some families, and none for others.
 bool may_predict_ahead(Block block) {
   return !is_one_of(block, {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4, Block::gpt3, Block::llama4, Block::envy,
-                            Block::qwen3_custom_moe, Block::qwen3_next});
+                            Block::qwen3_custom_moe, Block::qwen3_next, Block::deepseek4});
 }
 
 void check_prediction(const ModelShape& shape, const Settings& settings) {
@@ -207,6 +261,7 @@ void check_model(const ModelShape& shape, const Settings& settings) {
   check_attention(shape, settings);
   check_heads(shape, settings);
   if (shape.block == Block::qwen3_next) check_delta(shape, settings);
+  if (shape.block == Block::deepseek4) check_compressed(shape, settings);
   if (shape.streams.count > 1) check_streams(shape, settings);
   check_experts(shape, settings);
   check_prediction(shape, settings);

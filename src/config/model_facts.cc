@@ -17,12 +17,26 @@ using Facts = std::map<std::string, std::string>;
 std::string number(double value) { return fmt::format("{:.9g}", value); }
 std::string yes_or_no(bool value) { return value ? "true" : "false"; }
 
+void add_compressed(const Settings& s, const AttentionShape& a, Facts& facts) {
+  facts["attention_type"] = "compressed";
+  facts["head_dim"] = std::to_string(a.head_dim);
+  facts["qk_rope_head_dim"] = std::to_string(a.qk_rope_head_dim);
+  facts["q_lora_rank"] = std::to_string(a.q_lora_rank);
+  facts["o_groups"] = std::to_string(a.out_groups);
+  facts["o_lora_rank"] = std::to_string(a.out_rank);
+  facts["indexer_n_heads"] = std::to_string(a.index_heads);
+  facts["indexer_head_dim"] = std::to_string(a.index_dim);
+  facts["indexer_topk"] = std::to_string(a.index_keys);
+  facts["compressed_rope_max_timescale"] = std::to_string(s.integer("compressed_rope_max_timescale"));
+}
+
 void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   const AttentionShape& a = shape.attention;
   facts["base_num_query_heads"] = std::to_string(a.query_heads);
   facts["attention_score_scale"] = number(score_scale(s));
   facts["final_logits_soft_cap"] = number(shape.logits_cap);
   facts["attn_logits_soft_cap"] = number(a.score_cap);
+  if (shape.block == Block::deepseek4) return add_compressed(s, a, facts);
   facts["attention_type"] = a.latent ? "mla" : "global";
   if (a.latent) {
     facts["q_lora_rank"] = std::to_string(a.q_lora_rank);
@@ -82,12 +96,12 @@ std::string weights_of(const Settings& s) {
     return are_scores && s.text("routed_score_func").empty() ? "sigmoid, of inputs" : "sigmoid of other scores, of inputs";
   }
   const std::string &asked = s.text("routed_weights"), &function = s.text("routed_score_func");
-  const bool deepseek = s.text("decoder_block") == "deepseek";
+  const bool deepseek = s.text("decoder_block").starts_with("deepseek");
   if (s.text("decoder_block") == "gemma4") {
     const std::string of_all = !asked.empty() ? asked : s.boolean("norm_topk_prob") ? "normalized" : "scores";
     return fmt::format("{} of softmax{}{}, scaled by expert", of_all, function.empty() ? "" : " of ", function);
   }
-  const std::string own = !deepseek ? "softmax" : function == "sigmoid" ? "normalized" : "scores";
+  const std::string own = !deepseek ? "softmax" : normalizes_scores(s) ? "normalized" : "scores";
   const std::string way = asked.empty() ? own : asked;
   if (way == "softmax") return function.empty() ? "softmax" : "softmax over " + function;
   return way == "normalized" && function == "softmax" ? "softmax" : way + " of " + function;
@@ -102,11 +116,11 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["routed_bias"] = yes_or_no(moe.routed_bias);
   facts["mlp_bias"] = yes_or_no(moe.bias);
   facts["routed_weights"] = weights_of(s);
-  const bool may_share = shape.block == Block::deepseek || shape.block == Block::qwen2_moe || shape.block == Block::llama4 ||
+  const bool may_share = is_deepseek(shape.block) || shape.block == Block::qwen2_moe || shape.block == Block::llama4 ||
                          shape.block == Block::gemma4 || shape.block == Block::qwen3_next;
   facts["shared_experts"] = std::to_string(may_share ? moe.shared_dim : 0);
   facts["mlp_activations_limit"] = number(moe.limit > 0 ? moe.limit : -1);
-  if (shape.block != Block::deepseek) return;
+  if (!is_deepseek(shape.block)) return;
   facts["routed_scaling_factor"] = number(s.real("routed_scaling_factor"));
   // With a single group, all experts may be chosen.
   const bool has_groups = routes_by_groups(s) && s.integer("n_routing_groups") > 1;
@@ -135,9 +149,12 @@ void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
   for (std::int64_t layer = 0; layer < shape.layers_of_model(); ++layer) {
     const LayerShape& of = deepseek ? LayerShape{} : shape.layer(layer % shape.layers_per_cycle());
     const bool has_experts = deepseek ? layer >= shape.dense_layers : of.has_experts;
-    sights += of.is_linear ? "linear " : of.chunk > 0 ? fmt::format("chunk {} ", of.chunk) : fmt::format("{} ", of.window);
+    sights += of.is_linear    ? "linear "
+              : of.chunk > 0  ? fmt::format("chunk {} ", of.chunk)
+              : of.pooled > 0 ? fmt::format("{} and pools of {} ", of.window, of.pooled)
+                              : fmt::format("{} ", of.window);
     positions += of.has_rope ? "rotary " : "none ";
-    mlps += has_experts ? "moe " : "dense ";
+    mlps += of.has_given_experts ? "given " : has_experts ? "moe " : "dense ";
     slides = slides || of.window > 0;
     has_dense = has_dense || !has_experts;
     has_still = has_still || !of.has_rope;

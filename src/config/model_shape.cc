@@ -21,6 +21,7 @@ constexpr std::pair<std::string_view, Block> kBlocks[] = {{"default", Block::pla
                                                           {"mistral", Block::mistral},
                                                           {"mixtral", Block::mixtral},
                                                           {"deepseek", Block::deepseek},
+                                                          {"deepseek4", Block::deepseek4},
                                                           {"qwen2", Block::qwen2},
                                                           {"qwen2_moe", Block::qwen2_moe},
                                                           {"qwen3", Block::qwen3},
@@ -80,13 +81,15 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.latent = settings.text("attention_type") == "mla";
   if (shape.latent && settings.text("decoder_block") == "deepseek") shape.kv_heads = shape.query_heads;  // a latent is all heads'
   shape.q_lora_rank = settings.integer("q_lora_rank");
+  shape.out_groups = settings.integer("o_groups");
+  shape.out_rank = settings.integer("o_lora_rank");
   shape.kv_lora_rank = settings.integer("kv_lora_rank");
   shape.qk_nope_head_dim = settings.integer("qk_nope_head_dim");
   shape.qk_rope_head_dim = settings.integer("qk_rope_head_dim");
   shape.v_head_dim = settings.integer("v_head_dim");
   const double own_epsilon = settings.real("mla_norm_epsilon");
   shape.latent_norm_epsilon = own_epsilon < 0 ? settings.real("normalization_layer_epsilon") : own_epsilon;
-  if (settings.boolean("use_indexer")) {
+  if (settings.boolean("use_indexer") || settings.text("decoder_block") == "deepseek4") {
     shape.index_heads = settings.integer("indexer_n_heads");
     shape.index_dim = settings.integer("indexer_head_dim");
     shape.index_keys = settings.integer("indexer_topk");
@@ -100,7 +103,8 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
 }
 
 StreamShape streams_of(const Settings& settings) {
-  return {settings.integer("mhc_expansion_rate"), settings.boolean("enable_mhc_lite") ? 0 : settings.integer("sinkhorn_iterations")};
+  return {settings.integer("mhc_expansion_rate"), settings.boolean("enable_mhc_lite") ? 0 : settings.integer("sinkhorn_iterations"),
+          settings.text("decoder_block") == "deepseek4"};
 }
 
 DeltaShape delta_of(const Settings& settings) {
@@ -239,7 +243,27 @@ struct OwnLayer {
   }
 };
 
+// DeepSeek 4's layers, one by one.
+std::vector<LayerShape> compressed_layers(const ModelShape& shape, const Settings& settings) {
+  const std::vector<std::int64_t>& pooled = settings.integers("compress_ratios");
+  const auto count = static_cast<std::size_t>(std::min(shape.layers, kMostWrittenLayers));
+  if (pooled.size() < count) {
+    refuse(fmt::format("compress_ratios has {}, for {}", counted(static_cast<std::int64_t>(pooled.size()), "number"),
+                       counted(shape.layers, "layer")),
+           settings.origin("compress_ratios").where, "a number for each layer: how many tokens make a key, or 0 for none such");
+  }
+  std::vector<LayerShape> made(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    made[i].window = settings.integer("sliding_window_size");
+    made[i].pooled = pooled[i];
+    made[i].has_experts = true;
+    made[i].has_given_experts = static_cast<std::int64_t>(i) < shape.given_layers;
+  }
+  return made;
+}
+
 std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings& settings) {
+  if (shape.block == Block::deepseek4) return compressed_layers(shape, settings);
   const std::vector<std::size_t> sight = of_cycle(settings, "layer_attention", {"full", "sliding", "chunked"});
   const std::vector<std::size_t> positions = of_cycle(settings, "layer_positions", {"rotary", "none"});
   const std::vector<std::size_t> mlp = of_cycle(settings, "layer_mlp", {"dense", "moe"});
@@ -267,6 +291,13 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
 }
 
 }  // namespace
+
+bool is_deepseek(Block block) { return block == Block::deepseek || block == Block::deepseek4; }
+
+bool normalizes_scores(const Settings& settings) {
+  const std::string& function = settings.text("routed_score_func");
+  return function == "sigmoid" || function == "sqrtsoftplus";
+}
 
 bool is_one_of(Block block, std::initializer_list<Block> all) { return std::find(all.begin(), all.end(), block) != all.end(); }
 
@@ -302,13 +333,14 @@ std::string known_name(const Settings& settings) {
 }
 
 bool routes_by_groups(const Settings& settings) {
+  if (settings.text("decoder_block") == "deepseek4") return true;
   if (settings.text("decoder_block") != "deepseek") return false;
   return !settings.text("routing_group_score").empty() || known_name(settings).starts_with("deepseek3");
 }
 
 bool clamps_experts(const Settings& settings) {
   const Block block = block_of(settings);
-  return block == Block::gpt_oss || (block == Block::deepseek && settings.integer("num_experts") > 1);
+  return block == Block::gpt_oss || (is_deepseek(block) && settings.integer("num_experts") > 1);
 }
 
 bool caps_scores(const Settings& settings) {
@@ -356,6 +388,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.emb_dim = settings.integer("base_emb_dim") * scales.emb;
   shape.layers = settings.integer("base_num_decoder_layers") * scales.layers;
   shape.dense_layers = shape.block == Block::deepseek ? settings.integer("first_num_dense_layers") : 0;
+  shape.given_layers = shape.block == Block::deepseek4 ? settings.integer("first_num_hash_layers") : 0;
   shape.scan = settings.boolean("scan_layers");
   const bool has_own_sights = settings.texts("layer_attention").empty();
   shape.has_pairs = shape.block == Block::gemma2 && has_own_sights;

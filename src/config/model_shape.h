@@ -19,6 +19,7 @@ enum class Block {
   mistral,
   mixtral,
   deepseek,
+  deepseek4,
   qwen2,
   qwen2_moe,
   qwen3,
@@ -69,7 +70,10 @@ struct AttentionShape {
   std::int64_t qk_rope_head_dim = 0;
   std::int64_t v_head_dim = 0;
   double latent_norm_epsilon = 1e-5;
-  // Of latent attention: heads that score keys for each query, which sees those with the best scores.
+  // Of compressed attention: the heads go out in so many groups, through a vector of this width each.
+  std::int64_t out_groups = 0;
+  std::int64_t out_rank = 0;
+  // Of latent and compressed attention: heads that score keys for each query, which sees those with the best scores.
   std::int64_t index_heads = 0;  // 0: it sees all
   std::int64_t index_dim = 0;
   std::int64_t index_keys = 0;  // that a query sees
@@ -95,6 +99,7 @@ inline constexpr std::int64_t kMostPermutedStreams = 6;  // as their permutation
 struct StreamShape {
   std::int64_t count = 1;
   std::int64_t iterations = 0;  // that make a matrix; 0: it is a mean of permutations
+  bool weighs_end = false;      // what leaves the layers is a weighted sum of the streams rather than their sum
 };
 
 // The settings of Gemma 4's layers with full attention that differ from the other layers.
@@ -139,6 +144,11 @@ struct LayerShape {
   bool has_experts = false;  // experts rather than a dense MLP
   bool has_global_heads = false;
   bool is_linear = false;  // linear attention
+  std::int64_t pooled = 0;         // compressed attention: how many tokens make a pool, which queries see too; 0: there are no pools
+  bool has_given_experts = false;  // those of each token of the vocabulary, in a table
+
+  // Pools of few tokens take in the tokens before theirs too, and are so many that some are chosen for each query.
+  bool chooses_pools() const { return pooled == 4; }
 };
 
 struct ModelShape {
@@ -147,6 +157,7 @@ struct ModelShape {
   std::int64_t emb_dim = 0;
   std::int64_t layers = 0;
   std::int64_t dense_layers = 0;  // the first layers, in a model that has dense and MoE layers
+  std::int64_t given_layers = 0;  // the first layers, in which a table gives each token's experts
   std::int64_t cycle = 1;         // length of the cycle within which layers differ
   std::vector<LayerShape> of_cycle;  // the layers of a cycle; a single one if all layers are alike
   bool has_pairs = false;            // each of `layers` is a pair of layers, one after the other
@@ -189,12 +200,16 @@ struct ModelShape {
 ModelShape model_shape(const Settings& settings);
 
 bool is_one_of(Block block, std::initializer_list<Block> all);
+bool is_deepseek(Block block);  // of any generation
 
 // The name by which MaxText knows the model: model_name, or the name of a preset's file.
 std::string known_name(const Settings& settings);
 
 // Whether routing picks groups of experts first, with a bias that affects only the choice. MaxText knows such models by their names.
 bool routes_by_groups(const Settings& settings);
+
+// Whether the weights of a token's experts in DeepSeek's models are their shares in the sum of their scores.
+bool normalizes_scores(const Settings& settings);
 
 // Whether the family heeds mlp_activations_limit, attn_logits_soft_cap and layer_norm_epsilon.
 bool clamps_experts(const Settings& settings);

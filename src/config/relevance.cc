@@ -27,6 +27,8 @@ bool has_experts(S s) { return s.integer("num_experts") > 1; }
 bool is_sparse(S s) { return strategy_of(s) == MoeStrategy::sparse; }
 bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
 bool weights_dense_results(S s) { return strategy_of(s) == MoeStrategy::dense && model_shape(s).moe.weights_results(); }
+bool is_deepseek4(S s) { return is_block(s, "deepseek4"); }
+bool is_any_deepseek(S s) { return is_block(s, "deepseek") || is_deepseek4(s); }
 bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type") == "mla"; }
 bool is_stretched_latent(S s) { return is_latent(s) && stretches_positions(s); }
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
@@ -50,7 +52,7 @@ bool has_cycles(S s) {
 }
 bool has_windows(S s) {
   if (!s.texts("layer_attention").empty()) return lists(s, "layer_attention", "sliding");
-  return is_one_of(s, {"gpt_oss", "olmo3", "gemma2", "gemma3", "gemma4"});
+  return is_one_of(s, {"gpt_oss", "olmo3", "gemma2", "gemma3", "gemma4", "deepseek4"});
 }
 // Whether a Gemma 4 has layers with full attention, which have settings of their own.
 bool has_full_layers(S s) { return is_block(s, "gemma4") && (s.texts("layer_attention").empty() || lists(s, "layer_attention", "full")); }
@@ -70,7 +72,7 @@ bool has_still_layers(S s) {
 }
 bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s, {"gpt3", "qwen2"}); }
 bool may_share_experts(S s) {
-  return is_one_of(s, {"deepseek", "qwen2_moe", "llama4"}) || (is_block(s, "gemma4") && has_experts(s));
+  return is_one_of(s, {"deepseek", "deepseek4", "qwen2_moe", "llama4"}) || (is_block(s, "gemma4") && has_experts(s));
 }
 bool has_one_projection(S s) { return s.boolean("fused_mlp") || s.texts("mlp_activations").size() == 1; }
 bool has_shared_experts(S s) { return has_delta_layers(s) || (may_share_experts(s) && s.integer("shared_experts") > 0); }
@@ -92,8 +94,10 @@ bool has_dense_width(S s) {
   return has_dense_mlp(s) || is_block(s, "gpt_oss") || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
 }
 
-constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers", "routed_scaling_factor", "routed_bias_update_rate",
-                                            "routing_group_score"};
+constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers"};
+constexpr std::string_view kOfDeepseeks[] = {"routed_scaling_factor", "routed_bias_update_rate", "routing_group_score"};
+constexpr std::string_view kOfDeepseek4[] = {"first_num_hash_layers", "o_lora_rank", "o_groups", "compress_ratios",
+                                             "compressed_rope_max_timescale"};
 constexpr std::string_view kOfSharing[] = {"shared_experts"};
 constexpr std::string_view kOfShared[] = {"shared_expert_mlp_dim"};
 constexpr std::string_view kOfWindowedLayers[] = {"local_rope_max_timescale"};
@@ -181,12 +185,12 @@ constexpr std::string_view kOfReadAttention[] = {"out_proj"};
 constexpr std::string_view kOfNamedRemat[] = {"decoder_layer_input"};
 
 constexpr std::string_view kOfKnownAttention[] = {"attention_type"};
-constexpr std::string_view kOfLatent[] = {"q_lora_rank", "kv_lora_rank",     "qk_nope_head_dim",       "qk_rope_head_dim",
-                                          "v_head_dim",  "mla_norm_epsilon", "query_wa_proj",          "kv_wa_proj",
-                                          "mla_q",       "mla_kv",           "max_position_embeddings"};
+constexpr std::string_view kOfLatent[] = {"kv_lora_rank", "qk_nope_head_dim", "v_head_dim", "mla_norm_epsilon", "query_wa_proj",
+                                          "kv_wa_proj",   "mla_q",            "mla_kv",     "max_position_embeddings"};
+constexpr std::string_view kOfLatentQueries[] = {"q_lora_rank", "qk_rope_head_dim"};
 constexpr std::string_view kOfLatentQuery[] = {"query_wa_proj"};
-constexpr std::string_view kOfIndexer[] = {"indexer_n_heads", "indexer_head_dim", "indexer_topk", "indexer_mask_exact_topk",
-                                           "indexer_loss_scaling_factor", "indexer_cutoff_threshold"};
+constexpr std::string_view kOfIndexer[] = {"indexer_mask_exact_topk", "indexer_loss_scaling_factor", "indexer_cutoff_threshold"};
+constexpr std::string_view kOfIndexers[] = {"indexer_n_heads", "indexer_head_dim", "indexer_topk"};
 constexpr std::string_view kOfIndexLoss[] = {"indexer_sparse_training"};
 constexpr std::string_view kOfHeads[] = {"head_dim", "base_num_kv_heads", "partial_rotary_factor"};
 constexpr std::string_view kOfDelta[] = {"gdn_num_key_heads",  "gdn_num_value_heads", "gdn_key_head_dim",
@@ -210,7 +214,8 @@ constexpr std::string_view kOfSpikes[] = {"skip_step_interval", "skip_step_scali
 constexpr std::string_view kOfWsd[] = {"wsd_decay_steps_fraction", "wsd_decay_style"};
 constexpr std::string_view kOfPasses[] = {"reduce_gradients"};
 constexpr std::string_view kOfMuon[] = {"muon_beta", "muon_weight_decay", "muon_consistent_rms"};
-constexpr std::string_view kOfMoments[] = {"adam_b1", "adam_b2", "adam_eps", "adam_eps_root", "adam_weight_decay"};
+constexpr std::string_view kOfMoments[] = {"adam_b1", "adam_b2", "adam_eps", "adam_eps_root", "adam_weight_decay",
+                                           "shard_optimizer_over_data"};
 constexpr std::string_view kOfAdam[] = {"adamw_mask"};
 constexpr std::string_view kOfChosenMoments[] = {"mu_dtype"};
 constexpr std::string_view kOfStopping[] = {"abort_on_nan_loss", "abort_on_inf_loss"};
@@ -248,14 +253,17 @@ bool samples(S s, std::initializer_list<std::string_view> strategies) {
 
 constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
-    {"another decoder_block than deepseek, gpt3, qwen3_next or qwen3_5",
+    {"decoder_block=deepseek or deepseek4", is_any_deepseek, kOfDeepseeks},
+    {"decoder_block=deepseek4", is_deepseek4, kOfDeepseek4},
+    {"another decoder_block than deepseek, deepseek4, gpt3, qwen3_next or qwen3_5",
      [](S s) {
-       return !is_one_of(s, {"deepseek", "gpt3"}) && !has_delta_layers(s);
+       return !is_any_deepseek(s) && !is_block(s, "gpt3") && !has_delta_layers(s);
      },
      kOfOtherBlocks},
-    {"decoder_block=deepseek, qwen2_moe or llama4, or gemma4 with experts", may_share_experts, kOfSharing},
+    {"decoder_block=deepseek, deepseek4, qwen2_moe or llama4, or gemma4 with experts", may_share_experts, kOfSharing},
     {"shared_experts", has_shared_experts, kOfShared},
-    {"layers with a window", [](S s) { return (has_windows(s) && s.integer("sliding_window_size") > 0) || has_local_layers(s); },
+    {"layers with a window",
+     [](S s) { return (has_windows(s) && !is_deepseek4(s) && s.integer("sliding_window_size") > 0) || has_local_layers(s); },
      kOfWindowedLayers},
     {"decoder_block=gemma4", [](S s) { return is_block(s, "gemma4"); }, kOfGemma4},
     {"layers of decoder_block=gemma4 that see all before them", has_full_layers, kOfFullLayers},
@@ -263,7 +271,7 @@ constexpr Need kNeeds[] = {
     {"rope_type=default", turns_parts, kOfPartsThatTurn},
     {"another decoder_block than gemma4", [](S s) { return !is_block(s, "gemma4"); }, kOfOneProportion},
     {"decoder_block=qwen2_moe, qwen3_moe, llama4 or envy", may_mix_mlps, kOfMixedMlps},
-    {"decoder_block=gpt_oss, olmo3, gemma2, gemma3 or gemma4, or layer_attention", has_windows, kOfWindows},
+    {"decoder_block=gpt_oss, olmo3, gemma2, gemma3, gemma4 or deepseek4, or layer_attention", has_windows, kOfWindows},
     {"decoder_block=gpt_oss, olmo3, llama4, envy, qwen3_next or qwen3_5, or a list of layers", has_cycles, kOfCycles},
     {"attention_bias=true of another decoder_block than gpt3 or qwen2", may_have_out_bias, kOfBiases},
     {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfChosenBiases},
@@ -294,12 +302,13 @@ constexpr Need kNeeds[] = {
     {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},
     {"fused_mlp=true, or mlp_activations of one function", has_one_projection, kOfOneProjection},
     {"mlp_activations of several functions without fused_mlp", [](S s) { return !has_one_projection(s); }, kOfGatedMlp},
-    {"models named deepseek3..., or routing_group_score", [](S s) { return has_experts(s) && routes_by_groups(s); }, kOfDeepseek3},
+    {"models named deepseek3..., decoder_block=deepseek4, or routing_group_score",
+     [](S s) { return has_experts(s) && routes_by_groups(s); }, kOfDeepseek3},
     {"n_routing_groups", [](S s) { return s.integer("n_routing_groups") > 0; }, kOfGroups},
-    {"decoder_block=gpt_oss, or deepseek with experts", clamps_experts, kOfClampedExperts},
+    {"decoder_block=gpt_oss, or deepseek or deepseek4 with experts", clamps_experts, kOfClampedExperts},
     {"another decoder_block than gpt_oss", [](S s) { return !is_block(s, "gpt_oss"); }, kOfGates},
     {"num_experts above 1", has_experts, kOfExperts},
-    {"another decoder_block than deepseek", [](S s) { return !is_block(s, "deepseek"); }, kOfOwnNormalization},
+    {"another decoder_block than deepseek or deepseek4", [](S s) { return !is_any_deepseek(s); }, kOfOwnNormalization},
     {"routed_weights empty", [](S s) { return s.text("routed_weights").empty(); }, kOfOwnNormalization},
     {"routed_bias=true", [](S s) { return s.boolean("routed_bias"); }, kOfRoutedBias},
     {"sparse_matmul=true", is_sparse, kOfSparse},
@@ -317,12 +326,15 @@ constexpr Need kNeeds[] = {
     {"experts, a norm behind the MLP, or layers of several kinds", reads_mlp_results, kOfReadResults},
     {"an MLP behind attention, which decoder_block=default has beside it", reads_out_proj, kOfReadAttention},
 
-    {"global, or mla of decoder_block=deepseek", [](S s) { return s.text("attention_type") == "global" || is_latent(s); },
+    {"global, mla of decoder_block=deepseek, or compressed",
+     [](S s) { return s.text("attention_type") == "global" || is_latent(s) || is_deepseek4(s); },
      kOfKnownAttention},
     {"attention_type=mla of decoder_block=deepseek", is_latent, kOfLatent},
+    {"attention_type=mla of decoder_block=deepseek, or compressed", [](S s) { return is_latent(s) || is_deepseek4(s); }, kOfLatentQueries},
     {"attention_type=mla and max_position_embeddings above original_max_position_embeddings", is_stretched_latent, kOfStretchedLatent},
     {"q_lora_rank", [](S s) { return s.integer("q_lora_rank") > 0; }, kOfLatentQuery},
     {"use_indexer=true", [](S s) { return s.boolean("use_indexer"); }, kOfIndexer},
+    {"use_indexer=true or decoder_block=deepseek4", [](S s) { return s.boolean("use_indexer") || is_deepseek4(s); }, kOfIndexers},
     {"indexer_loss_scaling_factor", [](S s) { return s.real("indexer_loss_scaling_factor") > 0; }, kOfIndexLoss},
     {"decoder_block=qwen3_next or qwen3_5", has_delta_layers, kOfDelta},
     {"mhc_expansion_rate above 1", has_streams, kOfStreams},

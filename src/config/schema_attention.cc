@@ -13,7 +13,7 @@ constexpr Key kAttention[] = {
     {"attention", choice, "autoselected",
      "autoselected|dot_product|flash|cudnn_flash_te|cudnn_flash_jax|!paged|!vllm_rpa|!vllm_batched_rpa", used,
      "how attention is computed: dot_product in full, flash or cudnn_flash_* by blocks, autoselected either"},
-    {"attention_type", choice, "global", "global|local_sliding|mla|!chunk|!full|!compressed|!block_diffusion", used,
+    {"attention_type", choice, "global", "global|local_sliding|mla|compressed|!chunk|!full|!block_diffusion", used,
      "which keys a query sees: all before it, a sliding window, or MLA's latent ones"},
     {"sliding_window_size", integer, "0", "0..1000000000", used, "keys a query sees under local_sliding, itself included; 0 for none"},
     {"attention_bias", boolean, "false", "", used, "adds a bias to the query, key, value and output projections"},

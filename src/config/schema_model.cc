@@ -10,7 +10,7 @@ using enum Status;
 constexpr Key kModel[] = {
     {"decoder_block", choice, "llama2",
      "default|llama2|llama4|mistral|mixtral|deepseek|qwen2|qwen2_moe|qwen3|qwen3_moe|qwen3_custom_moe|gpt3|gpt_oss|"
-     "qwen3_next|qwen3_5|gemma|gemma2|gemma3|gemma4|olmo3|envy|!gemma4_small|!simple|!simple_mlp|!deepseek4",
+     "qwen3_next|qwen3_5|gemma|gemma2|gemma3|gemma4|olmo3|envy|!gemma4_small|!simple|!simple_mlp|deepseek4",
      used, "family of the decoder's layers"},
     {"global_parameter_scale", integer, "1", "1..1048576", used, "power of two that scales widths, heads and layers together"},
     {"base_emb_dim", integer, "2048", kSize, used, "width of the residual stream, before global_parameter_scale"},

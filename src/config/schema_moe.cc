@@ -25,8 +25,8 @@ constexpr Key kMoe[] = {
     {"interleave_moe_layer_step", integer, "1", kCount, used, "llama4, envy: every so many layers, one with experts"},
     {"layer_mlp", texts, "[]", "", used,
      "moesh's own: dense or moe for each layer of a cycle; empty for the family's own"},
-    {"first_num_hash_layers", integer, "0", kCountOrZero, refused,
-     "layers at the start that route by a hash of the token; only 0 here"},
+    {"first_num_hash_layers", integer, "0", kCountOrZero, used,
+     "deepseek4: layers at the start in which a table gives each token's experts"},
     {"prefuse_moe_weights", boolean, "false", "", refused, "stores the two input projections of an expert as one"},
     {"fuse_expert_scales", boolean, "false", "", refused, "folds per-expert scales into the experts' weights"},
     {"padded_base_moe_mlp_dim", integer, "null", "", refused,
@@ -34,7 +34,7 @@ constexpr Key kMoe[] = {
 };
 
 constexpr Key kRouting[] = {
-    {"routed_score_func", choice, "", "|softmax|sigmoid|!sqrtsoftplus", used,
+    {"routed_score_func", choice, "", "|softmax|sigmoid|sqrtsoftplus", used,
      "from router logits to scores; empty for the family's own"},
     {"routed_bias", boolean, "false", "", used,
      "a bias per expert that takes part in the choice of experts, not in their weights"},
@@ -54,7 +54,7 @@ constexpr Key kRouting[] = {
      "weight of the loss that evens out the experts' load; 0 for none"},
     {"use_random_routing", boolean, "false", "", used, "sends tokens to random experts, to test or to measure"},
     {"router_skew", real, "-1.0", "-1..100", used,
-     "moesh's own: draws expert e with probability (e + 1)^-SKEW, to measure or foresee uneven load; -1 for none"},
+     "moesh's own: draws expert e in proportion to (e + 1)^-SKEW, to measure or foresee uneven load; -1 for none"},
     {"float32_weight_sum", boolean, "true", "", used, "sums the experts' results in float32"},
     {"float32_gate_logits", boolean, "false", "", used, "computes the router in float32"},
     {"log_moe_bias_norms", boolean, "false", "", accepted, "logs the norms of the router's biases"},

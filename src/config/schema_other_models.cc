@@ -8,7 +8,6 @@ using enum Kind;
 using enum Status;
 
 constexpr std::string_view kHelpMoba = "setting of moba";
-constexpr std::string_view kHelpCompressed = "setting of attention_type=compressed";
 constexpr std::string_view kHelpHyperConnections = "setting of mhc_expansion_rate";
 constexpr std::string_view kHelpEngram = "setting of engram_layers";
 constexpr std::string_view kHelpOtherDiffusion = "setting of block diffusion, which moesh does not do";
@@ -17,15 +16,17 @@ constexpr Key kSparseAttention[] = {
     {"moba", boolean, "false", "", refused, "attention to the best blocks of keys only"},
     {"moba_chunk_size", integer, "1024", "", accepted, kHelpMoba},
     {"moba_topk", integer, "8", "", accepted, kHelpMoba},
-    {"o_lora_rank", integer, "0", "0..", accepted, kHelpCompressed},
-    {"o_groups", integer, "0", "0..", accepted, kHelpCompressed},
-    {"compress_ratios", integers, "[]", "", accepted, kHelpCompressed},
-    {"compressed_rope_max_timescale", integer, "160000", "", accepted, kHelpCompressed},
+    {"o_lora_rank", integer, "0", kSizeOrZero, used, "deepseek4: width of the vector that a group of heads goes out through"},
+    {"o_groups", integer, "0", kCountOrZero, used, "deepseek4: groups of heads that go out through a vector each"},
+    {"compress_ratios", integers, "[]", "", used,
+     "deepseek4: for each layer how many tokens make one key, 4 or more; 0 for a layer with single tokens alone"},
+    {"compressed_rope_max_timescale", integer, "160000", kCount, used,
+     "deepseek4: longest wavelength of positions in layers with keys of several tokens"},
 };
 
 constexpr Key kResidual[] = {
     {"mhc_expansion_rate", integer, "1", "1..64", used,
-     "streams of the residual, read and mixed by learned weights (hyper-connections); of decoder_block=deepseek"},
+     "deepseek, deepseek4: streams of the residual, read and mixed by learned weights (hyper-connections)"},
     {"sinkhorn_iterations", integer, "20", "1..1000", used, "how often rows and columns of what mixes streams are divided by their sums"},
     {"enable_mhc_lite", boolean, "false", "", used, "mixes streams by a mean of permutations, without sinkhorn_iterations"},
     {"use_mhc_pallas_kernel", boolean, "false", "", accepted, kHelpHyperConnections},
@@ -56,8 +57,8 @@ constexpr Key kDiffusion[] = {
 };
 
 constexpr Topic kOtherModelsTopics[] = {
-    {"Sparse and compressed attention", kSparseAttention},
-    {"Other residual streams and embeddings", kResidual},
+    {.title = "Sparse and compressed attention", .keys = kSparseAttention, .is_of_models = true},
+    {.title = "Other residual streams and embeddings", .keys = kResidual, .is_of_models = true},
     {"Block diffusion", kDiffusion},
 };
 

@@ -44,6 +44,10 @@ const std::string& Settings::text(std::string_view key) const { return std::get<
 const std::vector<std::string>& Settings::texts(std::string_view key) const {
   return std::get<std::vector<std::string>>(value(key));
 }
+
+const std::vector<std::int64_t>& Settings::integers(std::string_view key) const {
+  return std::get<std::vector<std::int64_t>>(value(key));
+}
 const std::vector<AxisRule>& Settings::rules(std::string_view key) const {
   return std::get<std::vector<AxisRule>>(value(key));
 }

@@ -52,6 +52,7 @@ class Settings {
   double real(std::string_view key) const;  // integers too
   const std::string& text(std::string_view key) const;  // text and choice
   const std::vector<std::string>& texts(std::string_view key) const;
+  const std::vector<std::int64_t>& integers(std::string_view key) const;
   const std::vector<AxisRule>& rules(std::string_view key) const;
 
   const Value& value(std::string_view key) const;

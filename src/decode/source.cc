@@ -22,16 +22,6 @@ bool says_devices(const std::string& word) {
   return word.starts_with("ici_") || word.starts_with("dcn_") || word.starts_with("compile_topology") || word.starts_with("num_slices=");
 }
 
-// Whether a run's setting matters to how it goes on with texts: its batch, optimizer, data and the like do not.
-bool is_gone_on_with(const std::string& name) {
-  if (name == "model_name" || name == "override_model_config" || name == "max_target_length" || name == "backend") return true;
-  const std::span<const config::Topic> topics = config::topics();
-  return std::any_of(topics.begin(), topics.end(), [&](const config::Topic& topic) {
-    return (topic.is_of_models || topic.is_of_texts) &&
-           std::any_of(topic.keys.begin(), topic.keys.end(), [&](const config::Key& key) { return key.name == name; });
-  });
-}
-
 std::vector<std::string> settings_of(const std::string& model) {
   if (config::is_hugging_face(model)) {
     return {kOfTexts, "model_name=" + model, "tokenizer_path=" + config::hugging_face_folder(model)};
@@ -48,6 +38,15 @@ std::vector<std::string> settings_of(const std::string& model) {
 }
 
 }  // namespace
+
+bool is_gone_on_with(const std::string& name) {
+  if (name == "model_name" || name == "override_model_config" || name == "max_target_length" || name == "backend") return true;
+  const std::span<const config::Topic> topics = config::topics();
+  return std::any_of(topics.begin(), topics.end(), [&](const config::Topic& topic) {
+    return (topic.is_of_models || topic.is_of_texts) &&
+           std::any_of(topic.keys.begin(), topic.keys.end(), [&](const config::Key& key) { return key.name == name; });
+  });
+}
 
 std::vector<std::string> request_of(const std::string& model, const std::vector<std::string>& words) {
   std::vector<std::string> request = settings_of(model);

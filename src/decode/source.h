@@ -16,6 +16,9 @@ namespace moesh::decode {
 // given words override these settings. Decoding uses one device unless the words describe a mesh.
 std::vector<std::string> request_of(const std::string& model, const std::vector<std::string>& words);
 
+// Whether a run's setting matters to how its model goes on with texts: its batch, optimizer, data and the like do not.
+bool is_gone_on_with(const std::string& key);
+
 // How many texts are generated at a time: `wanted`, rounded up to a multiple of the number of devices, unless the user has set
 // per_device_batch_size, which then decides.
 std::int64_t rows_for(const session::Session& session, std::int64_t wanted);

@@ -334,8 +334,9 @@ std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vect
   std::vector<Tensor> operands = carried;
   operands.insert(operands.end(), shared.begin(), shared.end());
   for (const Builder::Pending& pending : inner.stacked_) {
-    const bool is_parameter = std::holds_alternative<ParameterOf>(pending.whole);
-    of.slices.push_back(is_parameter ? std::min(stack.position, pending.slice.rank()) : pending.position);
+    const auto* parameter = std::get_if<ParameterOf>(&pending.whole);
+    const int of_parameter = parameter != nullptr && !parameter->stacks_in_front ? std::min(stack.position, pending.slice.rank()) : 0;
+    of.slices.push_back(parameter != nullptr ? of_parameter : pending.position);
     operands.push_back(builder.stack(pending, stack, of.slices.back()));
   }
   of.body = std::make_shared<const Graph>(inner.take());

@@ -46,6 +46,8 @@ const OpFacts& facts_of(Op op) {
     case Op::cross_entropy: return ops::kCrossEntropy;
     case Op::random_scores: return ops::kRandomScores;
     case Op::top_k: return ops::kTopK;
+    case Op::give_experts: return ops::kGiveExperts;
+    case Op::weigh: return ops::kWeigh;
     case Op::spread: return ops::kSpread;
     case Op::slot_mask: return ops::kSlotMask;
     case Op::slots: return ops::kSlots;
@@ -87,6 +89,9 @@ const OpFacts& facts_of(Op op) {
     case Op::delta_rule_grad: return ops::kDeltaRuleGrad;
     case Op::doubly_stochastic: return ops::kDoublyStochastic;
     case Op::doubly_stochastic_grad: return ops::kDoublyStochasticGrad;
+    case Op::windows: return ops::kWindows;
+    case Op::pool: return ops::kPool;
+    case Op::pool_grad: return ops::kPoolGrad;
     case Op::index_loss_grad: return ops::kIndexLossGrad;
     case Op::embed_grad: return ops::kEmbedGrad;
     case Op::embed_add: return ops::kEmbedAdd;

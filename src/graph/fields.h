@@ -29,7 +29,7 @@ constexpr auto fields_of(const Initializer*) {
 constexpr auto fields_of(const ParameterOf*) {
   return std::tuple{Field{"labels", &ParameterOf::labels}, Field{"starts", &ParameterOf::initializer},
                     Field{"role", &ParameterOf::role}, Field{"labelled", &ParameterOf::labelled},
-                    Field{"first", &ParameterOf::first}};
+                    Field{"first", &ParameterOf::first}, Field{"stacks_in_front", &ParameterOf::stacks_in_front}};
 }
 constexpr auto fields_of(const InputOf*) {
   return std::tuple{Field{"labels", &InputOf::labels}, Field{"kind", &InputOf::kind}, Field{"first", &InputOf::first}};
@@ -97,7 +97,8 @@ constexpr auto fields_of(const RopeOf*) {
                     Field{"truncate", &RopeOf::truncate},
                     Field{"attention_scaling", &RopeOf::attention_scaling},
                     Field{"attention_factor", &RopeOf::attention_factor},
-                    Field{"inverse", &RopeOf::inverse}};
+                    Field{"inverse", &RopeOf::inverse},
+                    Field{"wide", &RopeOf::is_wide}};
 }
 constexpr auto fields_of(const TemperOf*) {
   return std::tuple{Field{"scale", &TemperOf::scale}, Field{"floor", &TemperOf::floor}};
@@ -110,7 +111,8 @@ constexpr auto fields_of(const AttentionOf*) {
                     Field{"float32_softmax", &AttentionOf::float32_softmax},
                     Field{"balanced_over", &AttentionOf::balanced_over},
                     Field{"keys_by_place", &AttentionOf::keys_by_place},
-                    Field{"sparse", &AttentionOf::is_sparse}};
+                    Field{"sparse", &AttentionOf::is_sparse},
+                    Field{"pools", &AttentionOf::pools}};
 }
 constexpr auto fields_of(const IndexScoresOf*) { return std::tuple{Field{"keys_by_place", &IndexScoresOf::keys_by_place}}; }
 constexpr auto fields_of(const ChooseKeysOf*) {
@@ -119,6 +121,7 @@ constexpr auto fields_of(const ChooseKeysOf*) {
                     Field{"keys_by_place", &ChooseKeysOf::keys_by_place}};
 }
 constexpr auto fields_of(const DoublyStochasticOf*) { return std::tuple{Field{"iterations", &DoublyStochasticOf::iterations}}; }
+constexpr auto fields_of(const WindowsOf*) { return std::tuple{Field{"tokens", &WindowsOf::tokens}}; }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
 constexpr auto fields_of(const VocabLossOf*) {
   return std::tuple{Field{"z_loss", &VocabLossOf::z_loss}, Field{"by_token", &VocabLossOf::by_token}};
@@ -191,14 +194,15 @@ constexpr auto words_of(const Role*) {
   return words_up_to<Role::prediction_kernel>(
       "none", "embedding", "position_embedding", "output_projection", "norm_scale", "norm_bias", "attention_norm_scale",
       "attention_kernel", "attention_fused_kernel", "attention_down_kernel", "attention_out_kernel", "attention_flat_out_kernel",
-      "attention_bias", "attention_sinks", "index_kernel", "index_down_kernel", "index_norm", "delta_kernel", "delta_conv", "delta_gate",
+      "attention_group_kernel", "attention_bias", "attention_sinks", "index_kernel", "index_down_kernel", "index_norm", "pool_bias",
+      "delta_kernel", "delta_conv", "delta_gate",
       "delta_norm_scale", "mlp_kernel", "mlp_bias", "shared_expert_kernel", "shared_expert_gate",
-      "router_kernel", "router_bias", "expert_kernel", "expert_bias", "stream_kernel", "stream_gate",
+      "router_kernel", "router_bias", "expert_table", "expert_kernel", "expert_bias", "stream_kernel", "stream_gate",
       "prediction_kernel");
 }
 constexpr auto words_of(const InputOf::Kind*) { return words_up_to<InputOf::Kind::number>("value", "batch", "state", "moment", "number"); }
 constexpr auto words_of(const Initializer::Kind*) {
-  return words_up_to<Initializer::Kind::fan_in>("zeros", "ones", "normal", "log_uniform", "fan_in");
+  return words_up_to<Initializer::Kind::turns>("zeros", "ones", "normal", "log_uniform", "fan_in", "turns");
 }
 constexpr auto words_of(const ParameterOf::Labelled*) {
   return words_up_to<ParameterOf::Labelled::never>("each_dim", "in_a_stack", "never");

@@ -14,6 +14,7 @@
 #include "graph/chosen_keys.h"
 #include "graph/doubly_stochastic.h"
 #include "graph/op.h"
+#include "graph/pooling.h"
 #include "graph/rotation.h"
 #include "sharding/constraint.h"
 #include "sharding/role.h"
@@ -25,9 +26,10 @@ using ValueId = std::int32_t;
 using NodeId = std::int32_t;
 
 struct Initializer {
-  enum class Kind : std::uint8_t { zeros, ones, normal, log_uniform, fan_in };  // log_uniform: logarithms of numbers up to 16
+  // log_uniform: logarithms of numbers up to 16. turns: 0, 1, 2, ... and, after so many numbers, again from 0 on
+  enum class Kind : std::uint8_t { zeros, ones, normal, log_uniform, fan_in, turns };
   Kind kind = Kind::fan_in;
-  std::int64_t fan_in = 1;   // the number of inputs that one output sums
+  std::int64_t fan_in = 1;   // the number of inputs that one output sums; of turns, how many numbers there are
   double divisor = 1;        // a further divisor of the standard deviation, or of ones
 };
 
@@ -48,6 +50,7 @@ struct ParameterOf {
   Role role = Role::none;
   Labelled labelled = Labelled::each_dim;
   int first = 0;  // the original position of the dim that is stored first, see partition/stack_first.h
+  bool stacks_in_front = false;  // the dims of a stack stand before its own, whatever the stack says
 };
 struct InputOf {
   enum class Kind : std::uint8_t {
@@ -138,6 +141,8 @@ struct AttentionOf {
   std::int64_t balanced_over = 0;
   bool keys_by_place = false;  // a key that some query sees has its index as its place, as in a KV cache
   bool is_sparse = false;      // an operand says which keys a query sees
+  // The last keys, so many of them, are pools: of these a window hides none, and if there are any, the operand speaks of these alone.
+  std::int64_t pools = 0;
 };
 struct CrossEntropyOf {
   double z_loss = 0;
@@ -290,7 +295,8 @@ using OneOfAttributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, ChainOf, BroadcastOf, ReduceOf, TransposeOf, SliceOf,
                  ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
                  IndexScoresOf, ChooseKeysOf, CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, CacheWriteOf, ConstraintOf,
-                 StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf, DoublyStochasticOf>;
+                 StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf, DoublyStochasticOf,
+                 WindowsOf>;
 // Its copies are written out, in attributes.cc: made anew in every source, they would take a tenth of the time of a build.
 struct Attributes : OneOfAttributes {
   using OneOfAttributes::OneOfAttributes;

@@ -23,6 +23,7 @@ MatrixDims matrix_dims(sharding::Role role, const Shape& shape) {
     case Role::delta_gate:
     case Role::stream_gate:
     case Role::delta_norm_scale:
+    case Role::expert_table:
     case Role::router_bias: return {};
     case Role::attention_kernel:
     case Role::index_kernel: return {true, {0}, {last - 1, last}};
@@ -31,15 +32,17 @@ MatrixDims matrix_dims(sharding::Role role, const Shape& shape) {
     case Role::attention_fused_kernel:
     case Role::attention_down_kernel:
     case Role::index_down_kernel:
+    case Role::pool_bias:
     case Role::delta_kernel:
     case Role::mlp_kernel:
     case Role::shared_expert_kernel:
     case Role::shared_expert_gate:
     case Role::stream_kernel:
     case Role::prediction_kernel:
+    case Role::expert_bias:
     case Role::router_kernel: return {true, {0}, {last}};
-    case Role::expert_kernel:
-    case Role::expert_bias: return {true, {last - 1}, {last}};
+    case Role::attention_group_kernel:
+    case Role::expert_kernel: return {true, {last - 1}, {last}};
   }
   return {};
 }

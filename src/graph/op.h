@@ -38,12 +38,17 @@ enum class Op : std::uint8_t {
   delta_rule,      // query, key[B, S, G, D], value[B, S, G, R, V], decay, rate[B, S, G, R], segments [, state, order]: what is read of a
                    // memory that each token decays and corrects, like value [, the state after the tokens], see delta_rule.h
   doubly_stochastic,  // logits[..., K, K], or [..., K!]: matrices [..., K, K] whose rows and columns sum to 1, see doubly_stochastic.h
+  windows,         // positions, segments[B, S]: those of windows of consecutive tokens, [B, N], and whether each goes on where the one
+                   // before it ends, see pooling.h
+  pool,            // values[B, N, C, ...], gates[B, N, C, ...]: means over C, weighted by a softmax of the gates over C, [B, N, ...]
   cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows written to these of its T slots
   embed,           // table, tokens
   positions,       // segments[B, S]: the number of positions that count, which are those in a segment other than 0, float32
   cross_entropy,   // logits, targets, segments: loss summed over the positions that count
   random_scores,   // key[2], token numbers[B, S]: scores [B, S, E] whose largest are experts drawn at random; see DrawOf
   top_k,           // scores to choose by [, scores to take the weights from]: weights and expert ids of each token
+  give_experts,    // table[V, K] of whole numbers, tokens[B, S]: the experts that it gives each token, [B, S, K], int32
+  weigh,           // scores, ids: the weights of experts that are chosen already, as those of top_k
   spread,          // weights, ids: the weights laid out over all experts
   slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; see slots.h
   slots,           // ids[B, S, K]: the slot that each choice takes, expert * C + place, or -1 if it is dropped
@@ -95,6 +100,7 @@ enum class Op : std::uint8_t {
   causal_conv_grad,    // x, weights, dy: dx, dweights
   delta_rule_grad,     // query, key, value, decay, rate, segments, dy: dquery, dkey, dvalue, ddecay, drate
   doubly_stochastic_grad,  // logits, dy: dlogits
+  pool_grad,           // values, gates, dy: dvalues, dgates
   index_loss_grad,     // scores, attention_shares, chosen keys, dy: dscores
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable

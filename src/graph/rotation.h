@@ -22,6 +22,7 @@ struct RopeOf {
   bool attention_scaling = false;
   double attention_factor = -1;  // multiplies the result; -1: as attention_scaling says
   bool inverse = false;  // rotates backward, as the gradient of a rotation does
+  bool is_wide = false;  // of the standard kind: angles are not rounded to a narrow x's type
 };
 // The factor at a position: 1 + scale * ln(1 + floor((position + 1) / floor)).
 struct TemperOf {

@@ -21,9 +21,11 @@ std::vector<std::int64_t> balanced_order(std::int64_t length, std::int64_t shard
 
 namespace {
 
-// Which tokens experts drop depends on the order of a row, and must not depend on the mesh.
-bool drops_tokens(const config::Settings& settings) {
-  return settings.integer("num_experts") > 1 && !settings.boolean("sparse_matmul") && settings.real("capacity_factor") > 0;
+// What a model computes must not depend on the mesh: why rows must keep their order for that, or nothing.
+const char* reason_for_order(const config::Settings& settings) {
+  if (settings.integer("num_experts") > 1 && !settings.boolean("sparse_matmul") && settings.real("capacity_factor") > 0)
+    return "which tokens the experts drop would depend on the mesh";
+  return settings.text("attention_type") == "compressed" ? "keys that are made of neighbouring tokens would depend on the mesh" : nullptr;
 }
 
 bool asks_for_balance(const config::Settings& settings, const Mesh& mesh) {
@@ -33,7 +35,7 @@ bool asks_for_balance(const config::Settings& settings, const Mesh& mesh) {
 }  // namespace
 
 std::int64_t balanced_shards(const config::Settings& settings, const Mesh& mesh) {
-  return asks_for_balance(settings, mesh) && !drops_tokens(settings) ? mesh.size_of(settings.text("context_sharding")) : 1;
+  return asks_for_balance(settings, mesh) && reason_for_order(settings) == nullptr ? mesh.size_of(settings.text("context_sharding")) : 1;
 }
 
 void check_balance(const config::Settings& settings, const Mesh& mesh) {
@@ -44,9 +46,13 @@ void check_balance(const config::Settings& settings, const Mesh& mesh) {
          settings.origin("max_target_length").where, "context_parallel_load_balance=false, or another size");
 }
 
+void note_balance(const config::Settings& settings, const Mesh& mesh) {
+  const char* reason = reason_for_order(settings);
+  if (reason != nullptr && asks_for_balance(settings, mesh))
+    log_notice(fmt::format("context_parallel_load_balance is left off: {}", reason));
+}
+
 std::vector<std::int64_t> context_order(const config::Settings& settings, const Mesh& mesh) {
-  if (asks_for_balance(settings, mesh) && drops_tokens(settings))
-    log_notice("context_parallel_load_balance is left off: which tokens the experts drop would depend on the mesh");
   check_balance(settings, mesh);
   const std::int64_t shards = balanced_shards(settings, mesh);
   return shards == 1 ? std::vector<std::int64_t>{} : balanced_order(settings.integer("max_target_length"), shards);

@@ -20,6 +20,9 @@ std::int64_t balanced_shards(const config::Settings& settings, const Mesh& mesh)
 // Refuses settings that ask for a balance which the length of a row does not allow.
 void check_balance(const config::Settings& settings, const Mesh& mesh);
 
+// Notes a balance that is asked for and left off.
+void note_balance(const config::Settings& settings, const Mesh& mesh);
+
 // The order that the settings ask for on this mesh: entry i is the position that stands at place i. Empty if rows keep their order.
 std::vector<std::int64_t> context_order(const config::Settings& settings, const Mesh& mesh);
 

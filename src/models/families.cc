@@ -24,6 +24,7 @@ constexpr Family kFamilies[] = {{Block::plain, plain_layers},
                                 {Block::mistral, llama_layers},
                                 {Block::mixtral, mixtral_layers},
                                 {Block::deepseek, deepseek_layers},
+                                {Block::deepseek4, deepseek4_layers},
                                 {Block::qwen2, llama_layers},
                                 {Block::qwen2_moe, qwen2_moe_layers},
                                 {Block::qwen3, qwen3_layers},
@@ -89,8 +90,8 @@ LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, cons
 }
 
 LayerResult routed_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
-                           const char* label) {
-  const nn::MoeResult made = nn::moe(builder, context, name, x, {label}, tokens);
+                           const char* label, bool is_given) {
+  const nn::MoeResult made = nn::moe(builder, context, name, x, {label, {}, is_given}, tokens);
   return {made.out, made.balance_loss, made.load};
 }
 
@@ -99,8 +100,8 @@ Tensor share_of_token(Tensor h_BSM, Tensor weight_M) {
 }
 
 LayerResult all_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
-                        const char* label) {
-  LayerResult made = routed_experts(builder, context, name, x, tokens, label);
+                        const char* label, bool is_given) {
+  LayerResult made = routed_experts(builder, context, name, x, tokens, label, is_given);
   const config::MoeShape& moe = context.model.moe;
   if (moe.shared_experts > 0) made.x = add(made.x, nn::shared_experts(builder, context, x, moe.shared_dim));
   return made;

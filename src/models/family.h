@@ -39,6 +39,7 @@ struct LayerGroup {
   bool may_pipeline = true;
   Layer layer;
   std::optional<NestedNames> nested = {};
+  bool is_written_out = false;   // is not stacked, even if other groups are
   const char* member = nullptr;  // the names of the layers of a cycle begin with it; null: with layers_, if a cycle has several
 
   std::string member_prefix(std::int64_t layers) const { return member != nullptr ? member : layers > 1 ? "layers_" : ""; }
@@ -66,12 +67,12 @@ LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, c
 LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position,
                         const std::function<LayerResult(Tensor)>& experts);
 
-// The routed experts of a layer; `label`: of the input dim of the router's kernel.
+// The routed experts of a layer; `label`: of the input dim of the router's kernel. `is_given`: a table gives each token's experts.
 LayerResult routed_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
-                           const char* label);
+                           const char* label, bool is_given = false);
 // The routed experts and, if the model has any, the shared ones.
 LayerResult all_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
-                        const char* label);
+                        const char* label, bool is_given = false);
 
 // How much a shared expert counts for each token: a gate that makes one number of h, [B, S, M], broadcast to its shape.
 Tensor share_of_token(Tensor h, Tensor weight);
@@ -85,6 +86,7 @@ std::vector<LayerGroup> llama_layers(const Context& context);
 std::vector<LayerGroup> llama4_layers(const Context& context);
 std::vector<LayerGroup> mixtral_layers(const Context& context);
 std::vector<LayerGroup> deepseek_layers(const Context& context);
+std::vector<LayerGroup> deepseek4_layers(const Context& context);
 std::vector<LayerGroup> qwen2_moe_layers(const Context& context);
 std::vector<LayerGroup> qwen3_layers(const Context& context);
 std::vector<LayerGroup> gpt_oss_layers(const Context& context);

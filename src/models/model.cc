@@ -90,7 +90,7 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
       append(trunk.layers, stack_layers(builder, context, group, x, for_layers(tokens, first, group.count)));
       first += group.count;
     }
-    x = nn::from_streams(context, x);
+    x = nn::from_streams(builder, context, x);
   }
   {
     const graph::Scope scope(builder, "decoder");
@@ -125,6 +125,10 @@ void check_decoding(const ModelRequest& request, const DecodeShape& shape) {
     refuse(fmt::format("{} new tokens a row with a cache for {} positions", shape.new_tokens, shape.cache_slots), "decoding",
            "choose at least one token, and a cache with room for the prompt and what follows it");
   }
+  if (request.shape.block == config::Block::deepseek4) {
+    refuse("decoding with compressed attention is not there yet", request.settings.origin("attention_type").where,
+           "train, plan or verify such a model");
+  }
   if (config::has_pipeline(request.settings)) {
     refuse("decoding does not run over pipeline stages", request.settings.origin("ici_pipeline_parallelism").where,
            "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1");
@@ -141,6 +145,7 @@ graph::Graph build_model(const ModelRequest& request) {
   Builder builder;
   const Batch batch = batch_inputs(builder, context);
   Tokens tokens{batch.positions, batch.order, batch.segments, {}, {}};
+  if (request.shape.given_layers > 0) tokens.ids = batch.tokens;
   add_draws(builder, context, {labels::activation_embed_and_logits_batch, labels::activation_norm_length}, tokens);
   const Trunk trunk = build_trunk(builder, context, batch.tokens, tokens);
   const Tensor entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
@@ -151,7 +156,7 @@ graph::Graph build_model(const ModelRequest& request) {
   };
   if (!config::leaves_out_entropy(request.settings))
     add_loss(binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, kPositionsOffset)));
-  const Tensor balance_loss = mean_of_layers(trunk.layers.balance_losses, context.model.moe_layers());
+  const Tensor balance_loss = mean_of_layers(trunk.layers.balance_losses, context.model.moe_layers() - context.model.given_layers);
   const Tensor index_loss = mean_of_layers(trunk.layers.index_losses, layers_in_all(context.model));
   for (const Tensor& beside : {balance_loss, trunk.mtp_loss, index_loss}) add_loss(beside);
   builder.mark_result(loss, results::loss);

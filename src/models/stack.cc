@@ -46,7 +46,8 @@ Tensor sum_of(const std::vector<Tensor>& scalars) {
 
 // The members that are the same for all layers.
 constexpr std::array kOfAllLayers{&Tokens::positions,    &Tokens::order,          &Tokens::segments,          &Tokens::key_order,
-                                  &Tokens::key_segments, &Tokens::near_key_order, &Tokens::near_key_segments, &Tokens::numbers};
+                                  &Tokens::key_segments, &Tokens::near_key_order, &Tokens::near_key_segments, &Tokens::numbers,
+                                  &Tokens::ids};
 
 std::vector<Tensor> packed(const Tokens& tokens) {
   std::vector<Tensor> present;
@@ -190,7 +191,7 @@ StackResult unscanned(Builder& builder, const Context& context, const LayerGroup
 }
 
 StackResult in_a_row(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {
-  return context.model.scan ? scanned_with_rest(builder, context, group, x, tokens)
+  return context.model.scan && !group.is_written_out ? scanned_with_rest(builder, context, group, x, tokens)
                             : unscanned(builder, context, group, x, tokens);
 }
 

@@ -173,7 +173,9 @@ Attended attend(Builder& builder, const Context& context, Tensor query, Tensor k
     value = whole("attention_op/value", value, labels::activation_kv_length);
   }
   std::vector<Tensor> operands{query, key, value, tokens.order, tokens.segments};
-  if (!context.trains()) {
+  if (context.trains() && tokens.key_order) {
+    operands.insert(operands.end(), {tokens.key_order, tokens.key_segments});
+  } else if (!context.trains()) {
     of.keys_by_place = key.size(1) == context.cache_slots;
     if (of.keys_by_place)
       operands.insert(operands.end(), {tokens.key_order, tokens.key_segments});

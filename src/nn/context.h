@@ -45,6 +45,7 @@ struct Tokens {
   // remaining layers, [layers, 2]; within a layer its own key, [2].
   Tensor numbers = {};
   Tensor draw_keys = {};
+  Tensor ids = {};  // only if some experts are those of a token of the vocabulary
 };
 
 // The type in which a parameter is kept that is only read as `read_in`: weight_dtype in training, else the narrower of the two, because

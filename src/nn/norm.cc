@@ -44,8 +44,8 @@ Tensor rms_norm(Builder& builder, const Context& context, const std::string& nam
   return rms_norm_with(builder, name, x, scale, options.epsilon < 0 ? context.model.norm_epsilon : options.epsilon);
 }
 
-Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x) {
-  return normed(builder, x, graph::fill(builder, 1, {x.shape().back()}, x.dtype()), context.model.norm_epsilon);
+Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x, double epsilon) {
+  return normed(builder, x, graph::fill(builder, 1, {x.shape().back()}, x.dtype()), epsilon < 0 ? context.model.norm_epsilon : epsilon);
 }
 
 Tensor layer_norm_with(Builder& builder, Tensor x, Tensor scale, Tensor bias, double epsilon) {

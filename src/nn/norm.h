@@ -17,7 +17,7 @@ Tensor rms_norm(Builder& builder, const Context& context, const std::string& nam
 Tensor norm_scale(Builder& builder, const Context& context, const std::string& name, std::int64_t width, bool has_label,
                   Role role = Role::norm_scale);
 Tensor rms_norm_with(Builder& builder, const std::string& name, Tensor x, Tensor scale, double epsilon);
-Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x);
+Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x, double epsilon = -1);
 
 // A layer norm: the same for x minus its mean, with a learned bias.
 Tensor layer_norm(Builder& builder, const Context& context, const std::string& name, Tensor x);

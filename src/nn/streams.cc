@@ -11,6 +11,7 @@ namespace {
 static_assert(config::kMostPermutedStreams == graph::kMostPermuted);
 
 constexpr double kInitialScale = 0.01;
+constexpr double kEndEpsilon = 1e-6;  // of the norm behind all layers
 constexpr double kReadOffset = 1e-6;  // added to the weights by which a block reads streams
 
 // What a token's streams are weighed by: a matrix of `name`_alpha times all of them, a scale `name`_alpha_scale and a bias `name`_beta.
@@ -49,6 +50,24 @@ Tensor mixing(Builder& builder, const Context& context, Tensor logits, Shape mat
                          std::move(matrices), logits.dtype());
 }
 
+// The sum of the streams, in float32, weighted by functions of all of them.
+Tensor weighed(Builder& builder, const Context& context, Tensor x_BSKM) {
+  const graph::Scope scope(builder, "hc_head");
+  const Shape shape = x_BSKM.shape();
+  const std::int64_t K = shape[2], width = K * shape[3];
+  const Tensor wide_BSKM = cast(x_BSKM, DType::float32);
+  const auto of = [&](const char* name, Shape each, Labels labels, graph::Initializer initial, Role role) {
+    return parameter(builder, context, name, std::move(each), {std::move(labels), initial, role}, DType::float32);
+  };
+  const Tensor kernel_WK = of("hc_fn", {width, K}, {labels::activation_embed, labels::none}, fan_in(width), Role::stream_kernel);
+  const Tensor bias_K = of("hc_base", {K}, {labels::none}, zeros(), Role::stream_gate);
+  const Tensor scale = of("hc_scale", {1}, {labels::none}, {graph::Initializer::Kind::ones, 1, 1 / kInitialScale}, Role::stream_gate);
+  const Tensor normed_BSW = rms_norm_without_scale(builder, context, reshape(wide_BSKM, {shape[0], shape[1], width}), kEndEpsilon);
+  const Tensor logits_BSK = add_bias(multiply_all(einsum("", "bsw,wk->bsk", normed_BSW, kernel_WK), scale), bias_K);
+  const Tensor weights_BSK = unary(graph::Unary::offset, unary(graph::Unary::sigmoid, logits_BSK), kReadOffset);
+  return cast(einsum("", "bsk,bskm->bsm", weights_BSK, wide_BSKM), context.model.compute_dtype);
+}
+
 }  // namespace
 
 Tensor to_streams(const Context& context, Tensor x_BSM) {
@@ -57,8 +76,10 @@ Tensor to_streams(const Context& context, Tensor x_BSM) {
   return broadcast(x_BSM, {shape[0], shape[1], context.model.streams.count, shape[2]}, {0, 1, 3});
 }
 
-Tensor from_streams(const Context& context, Tensor x) {
-  return context.model.streams.count == 1 ? x : reduce(graph::Reduction::sum, x, {2});
+Tensor from_streams(Builder& builder, const Context& context, Tensor x_BSKM) {
+  const config::StreamShape& streams = context.model.streams;
+  if (streams.count == 1) return x_BSKM;
+  return streams.weighs_end ? weighed(builder, context, x_BSKM) : reduce(graph::Reduction::sum, x_BSKM, {2});
 }
 
 Tensor connect(Builder& builder, const Context& context, const std::string& name, Tensor x_BSKM,

@@ -5,10 +5,20 @@
 namespace moesh::partition {
 
 Optimized::Optimized(const config::Settings& settings)
-    : optimizer_(settings.text("opt_type")), trained_(settings, "trainable_parameters_mask") {}
+    : optimizer_(settings.text("opt_type")),
+      has_biases_beside_(settings.text("decoder_block") == "deepseek4"),
+      trained_(settings, "trainable_parameters_mask") {}
+
+bool Optimized::is_beside(sharding::Role role) const {
+  return role == sharding::Role::expert_table || (has_biases_beside_ && role == sharding::Role::router_bias);
+}
+
+bool Optimized::is_trained(const std::string& path, sharding::Role role) const {
+  return !is_beside(role) && (trained_.is_empty() || trained_.matches(path));
+}
 
 int Optimized::moments(const std::string& path, sharding::Role role, const Shape& shape) const {
-  if (optimizer_ == "sgd" || !is_trained(path)) return 0;
+  if (optimizer_ == "sgd" || !is_trained(path, role)) return 0;
   return optimizer_ == "muon" && graph::matrix_dims(role, shape).is_matrix ? 1 : 2;
 }
 

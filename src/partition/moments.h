@@ -21,13 +21,16 @@ class Optimized {
  public:
   explicit Optimized(const config::Settings& settings);
 
+  // Whether the parameter is none of the model's weights in MaxText, but a value beside them, which no optimizer sees and no norm counts.
+  bool is_beside(sharding::Role role) const;
   // Whether the optimizer updates the parameter (trainable_parameters_mask).
-  bool is_trained(const std::string& path) const { return trained_.is_empty() || trained_.matches(path); }
+  bool is_trained(const std::string& path, sharding::Role role) const;
   // None, mu, or mu and nu. Muon keeps one for matrices, and two for all other parameters.
   int moments(const std::string& path, sharding::Role role, const Shape& shape) const;
 
  private:
   std::string optimizer_;
+  bool has_biases_beside_;
   config::PathMask trained_;
 };
 

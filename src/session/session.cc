@@ -9,6 +9,7 @@
 #include "base/rounding.h"
 #include "base/text.h"
 #include "config/batch_words.h"
+#include "mesh/context_order.h"
 #include "session/reopen.h"
 
 namespace moesh::session {
@@ -76,12 +77,30 @@ std::int64_t rows_that_divide(Session session, std::int64_t rows, const models::
   return 0;
 }
 
+// Whether tokens are sharded over an axis that shards experts, so that devices have tokens to exchange.
+bool exchanges_tokens(const Session& session) {
+  const std::vector<config::AxisRule>& rules = session.loaded.settings.rules("logical_axis_rules");
+  const char* batch = session.batch.micro_rows > 1 ? labels::activation_batch : labels::decode_batch_moe;
+  const auto axes_of = [&](const Labels& of) { return sharding::distinct_axes(sharding::resolve_spec(of, rules, session.mesh)); };
+  const sharding::AxisList tokens = axes_of({batch, labels::activation_norm_length});
+  for (const sharding::AxisIndex axis : axes_of({labels::exp})) {
+    if (session.mesh.axis(axis).size() > 1 && std::find(tokens.begin(), tokens.end(), axis) != tokens.end()) return true;
+  }
+  return false;
+}
+
 // Notes settings of the token exchange that have no effect because every device has all experts. The reference refuses them in that case.
 void note_idle_exchange(const Session& session) {
   const config::Settings& settings = session.loaded.settings;
   if (session.shape.moe.strategy != config::MoeStrategy::sparse || !session.shape.is_moe()) return;
-  for (const char* label : {labels::exp, labels::activation_exp}) {
-    if (sharding::shards(sharding::resolve_spec({label}, settings.rules("logical_axis_rules"), session.mesh), session.mesh) > 1) return;
+  const auto is_sharded = [&](const char* label) {
+    return sharding::shards(sharding::resolve_spec({label}, settings.rules("logical_axis_rules"), session.mesh), session.mesh) > 1;
+  };
+  if (is_sharded(labels::exp) || is_sharded(labels::activation_exp)) {
+    if (is_sharded(labels::exp) && !exchanges_tokens(session) && settings.is_by_user("use_ring_of_experts") &&
+        settings.boolean("use_ring_of_experts"))
+      log_notice("without effect on this mesh: use_ring_of_experts (devices with different experts have the same tokens here)");
+    return;
   }
   const double factor = settings.real("ragged_buffer_factor");
   if (settings.boolean("use_ring_of_experts") && factor > 0 && factor < 1) return;  // then a ring of one device drops rows
@@ -94,6 +113,7 @@ void note_idle_exchange(const Session& session) {
 
 Session noted(Session session) {
   note_idle_exchange(session);
+  if (!session.decodes) mesh::note_balance(session.loaded.settings, session.mesh);
   return session;
 }
 

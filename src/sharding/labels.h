@@ -33,6 +33,10 @@ inline constexpr const char* q_lora = "q_lora";
 inline constexpr const char* q_lora_up_proj = "q_lora_up_proj";
 inline constexpr const char* kv_lora = "kv_lora";
 inline constexpr const char* kv_lora_up_proj = "kv_lora_up_proj";
+inline constexpr const char* indexer_q = "indexer_q";              // of compressed attention: the indexer's heads, with their widths,
+inline constexpr const char* indexer_weights = "indexer_weights";  // and what it weighs them by
+inline constexpr const char* o_groups = "o_groups";                // groups of heads, and the width of each
+inline constexpr const char* o_lora_up_proj = "o_lora_up_proj";
 inline constexpr const char* gdn_head = "gdn_head";  // of linear attention: all heads, with their widths
 
 // Dims over which equal layers are stacked.

@@ -24,6 +24,8 @@ std::string_view component_of(Role role) {
     case Role::attention_fused_kernel:
     case Role::attention_down_kernel:
     case Role::attention_out_kernel:
+    case Role::attention_group_kernel:
+    case Role::pool_bias:
     case Role::attention_bias:
     case Role::index_kernel:
     case Role::index_down_kernel:
@@ -39,7 +41,8 @@ std::string_view component_of(Role role) {
     case Role::shared_expert_gate:
     case Role::shared_expert_kernel: return "shared experts";
     case Role::router_kernel:
-    case Role::router_bias: return "router";
+    case Role::router_bias:
+    case Role::expert_table: return "router";
     case Role::expert_kernel:
     case Role::expert_bias: return "experts";
     case Role::stream_kernel:

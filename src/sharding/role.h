@@ -20,11 +20,13 @@ enum class Role : std::uint8_t {
   attention_down_kernel,  // from the embedding to a latent
   attention_out_kernel,   // from heads to the embedding
   attention_flat_out_kernel,  // the same, where the heads are one dim
+  attention_group_kernel,  // from groups of heads to a latent each
   attention_bias,
   attention_sinks,
   index_kernel,       // of an indexer: from the queries' latent to heads
   index_down_kernel,  // from the embedding to keys and to the heads' weights
   index_norm,         // scale and bias of the norm of keys
+  pool_bias,          // of compressed attention: what the places in a window add to the gates of their tokens
   delta_kernel,       // of linear attention: to its heads, or from them to the embedding
   delta_conv,         // the weights of its window
   delta_gate,         // what its memory decays by
@@ -35,6 +37,7 @@ enum class Role : std::uint8_t {
   shared_expert_gate,  // makes the share of a shared expert in a token
   router_kernel,
   router_bias,
+  expert_table,       // the experts of each token of the vocabulary
   expert_kernel,
   expert_bias,
   stream_kernel,      // reads all streams of the residual, to weigh and mix them

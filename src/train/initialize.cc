@@ -57,6 +57,12 @@ void draw_logarithms(const run::Array& array, RandomKey key) {
   });
 }
 
+void number(const run::Array& array, std::int64_t numbers) {
+  backend::for_floating(array.view.dtype, [&]<typename T>() {
+    for (std::int64_t i = 0; i < array.view.count(); ++i) array.as<T>()[i] = backend::store<T>(static_cast<float>(i % numbers));
+  });
+}
+
 }  // namespace
 
 run::Array initial_value(const std::string& path, const Shape& shape, DType dtype,
@@ -69,6 +75,7 @@ run::Array initial_value(const std::string& path, const Shape& shape, DType dtyp
     case Kind::zeros: fill(array, workers, 0); break;
     case Kind::ones: fill(array, workers, static_cast<float>(1 / initializer.divisor)); break;
     case Kind::log_uniform: draw_logarithms(array, key); break;
+    case Kind::turns: number(array, initializer.fan_in); break;
     case Kind::normal: draw(array, workers, key, backend::cpu::NormalDraws(), 1); break;
     case Kind::fan_in: {
       const auto spread = static_cast<float>(1 / (std::sqrt(static_cast<double>(initializer.fan_in)) * initializer.divisor));

@@ -16,13 +16,32 @@ bool is_multiplied(Role role, const config::ModelShape& shape, std::int64_t leng
     case Role::position_embedding: return false;
     case Role::embedding: return shape.tied_embedding;
     case Role::prediction_kernel: return false;  // MaxText counts nothing but the layers of prediction modules
-    case Role::stream_kernel:
-    case Role::stream_gate: return false;  // nor what hyper-connections take
+    case Role::stream_gate:
+    case Role::expert_table:
+    case Role::pool_bias: return false;
+    case Role::stream_kernel: return shape.block == config::Block::deepseek4;  // nor what other models' hyper-connections take
     case Role::index_kernel:
     case Role::index_down_kernel:
-    case Role::index_norm: return shape.attention.index_keys < length;  // an indexer that leaves nothing out does not count either
+    case Role::index_norm:  // nor latent attention's indexer if it leaves nothing out
+      return shape.block == config::Block::deepseek4 || shape.attention.index_keys < length;
     default: return true;
   }
+}
+
+// What reading, writing and mixing several streams takes, twice a layer.
+double stream_multiplications(const config::ModelShape& shape, double tokens) {
+  const auto count = static_cast<double>(shape.streams.count);
+  return 2 * tokens * static_cast<double>(shape.emb_dim) * count * (1.5 + count);
+}
+
+// Of queries with pools, from which an indexer may choose.
+double pool_multiplications(const config::AttentionShape& attention, const config::LayerShape& layer, double widths, double tokens) {
+  if (layer.pooled == 0) return 0;
+  const double pools = tokens / static_cast<double>(layer.pooled);
+  if (!layer.chooses_pools()) return widths * tokens * pools / 2;
+  const double chosen = std::min(static_cast<double>(attention.index_keys), pools);
+  const double scored = static_cast<double>(attention.index_heads * (attention.index_dim + 1)) * tokens * pools / 2;
+  return widths * tokens * (chosen - chosen * chosen / (2 * pools)) + scored;
 }
 
 // Multiplications of a row of tokens besides those with parameters: of queries with keys and of their probabilities with values, of an
@@ -35,13 +54,16 @@ double row_multiplications(const config::ModelShape& shape, const config::LayerS
   }
   const config::AttentionShape attention = shape.attention_of(layer);
   const auto widths = static_cast<double>(attention.query_heads * (attention.qk_head_dim() + attention.value_head_dim()));
+  constexpr double kOwnKey = 0.5;  // half of a query's own key counts, so that a causal row of n tokens has n^2 / 2 pairs
+  const double near = widths * graph::pairs_seen(length, {.window = layer.window, .chunk = layer.chunk}, kOwnKey);
+  if (shape.block == config::Block::deepseek4)
+    return near + stream_multiplications(shape, tokens) + pool_multiplications(attention, layer, widths, tokens);
   if (attention.index_heads > 0 && attention.index_keys < length) {
     const auto chosen = static_cast<double>(attention.index_keys), of_indexer = static_cast<double>(attention.index_heads);
     const double scored = of_indexer * static_cast<double>(attention.index_dim + 1) * tokens * tokens / 2;
     return widths * (tokens * chosen - chosen * chosen / 2) + scored;
   }
-  constexpr double kOwnKey = 0.5;  // half of a query's own key counts, so that a causal row of n tokens has n^2 / 2 pairs
-  return widths * graph::pairs_seen(length, {.window = layer.window, .chunk = layer.chunk}, kOwnKey);
+  return near;
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "train/muon.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <vector>
 
 namespace moesh::train {
 namespace {
@@ -27,24 +29,35 @@ std::vector<int> others(const Shape& shape, const graph::MatrixDims& dims) {
 
 // x / (norm + epsilon), separately for each matrix of the batch. It is a product with one factor per matrix, so that the norms are
 // not broadcast to x's size.
-Tensor normalised(Tensor x_BMN) {
+Tensor normalised(Tensor x_BMN, double epsilon) {
   const Tensor squares = graph::reduce(graph::Reduction::sum, graph::multiply(x_BMN, x_BMN), {1, 2});
-  const Tensor norm = graph::unary(graph::Unary::offset, graph::unary(graph::Unary::sqrt, squares), 1e-8);
+  const Tensor norm = graph::unary(graph::Unary::offset, graph::unary(graph::Unary::sqrt, squares), epsilon);
   const Tensor one = graph::fill(*x_BMN.builder, 1, norm.shape(), norm.dtype());
   return graph::einsum("normalised", "bmn,b->bmn", x_BMN, graph::binary(graph::Binary::divide, one, norm));
 }
 
-// Five steps of the quintic Newton-Schulz iteration drive the singular values of each matrix towards one.
-Tensor orthogonalised(Tensor x_BMN) {
-  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
-  constexpr int kSteps = 5;
+// Factors of x, of x x' x and of x x' x x' x.
+using Quintic = std::array<double, 3>;
+constexpr Quintic kFast{3.4445, -4.7750, 2.0315};
+constexpr Quintic kExact{2, -1.5, 0.5};  // converges to one, where the other stays around it
+
+// The steps of the Newton-Schulz iteration: ten for DeepSeek 4, five for other models.
+std::vector<Quintic> steps_of(const config::Settings& settings) {
+  if (settings.text("decoder_block") != "deepseek4") return std::vector<Quintic>(5, kFast);
+  std::vector<Quintic> steps(8, kFast);
+  steps.insert(steps.end(), 2, kExact);
+  return steps;
+}
+
+// Steps of the quintic Newton-Schulz iteration drive the singular values of each matrix towards one.
+Tensor orthogonalised(Tensor x_BMN, const std::vector<Quintic>& steps, double epsilon) {
   const bool tall = x_BMN.size(1) > x_BMN.size(2);
   if (tall) x_BMN = graph::transpose(x_BMN, {0, 2, 1});
-  x_BMN = normalised(x_BMN);
-  for (int step = 0; step < kSteps; ++step) {
+  x_BMN = normalised(x_BMN, epsilon);
+  for (const Quintic& step : steps) {
     const Tensor a = graph::einsum("gram", "bmn,bkn->bmk", x_BMN, x_BMN);
-    const Tensor b = graph::add(graph::scale(a, kB), graph::scale(graph::einsum("gram2", "bmk,bkn->bmn", a, a), kC));
-    x_BMN = graph::add(graph::scale(x_BMN, kA), graph::einsum("step", "bmk,bkn->bmn", b, x_BMN));
+    const Tensor b = graph::add(graph::scale(a, step[1]), graph::scale(graph::einsum("gram2", "bmk,bkn->bmn", a, a), step[2]));
+    x_BMN = graph::add(graph::scale(x_BMN, step[0]), graph::einsum("step", "bmk,bkn->bmn", b, x_BMN));
   }
   return tall ? graph::transpose(x_BMN, {0, 2, 1}) : x_BMN;
 }
@@ -59,7 +72,8 @@ Tensor muon_direction(Tensor momentum, const graph::MatrixDims& dims, const conf
   order.insert(order.end(), dims.in.begin(), dims.in.end());
   order.insert(order.end(), dims.out.begin(), dims.out.end());
   const Tensor moved = graph::transpose(momentum, order);
-  const Tensor made = orthogonalised(graph::reshape(moved, {elements(shape) / (in * out), in, out}));
+  const Tensor made = orthogonalised(graph::reshape(moved, {elements(shape) / (in * out), in, out}), steps_of(settings),
+                                     settings.real("adam_eps"));
   const Tensor back = graph::transpose(graph::reshape(made, moved.shape()), graph::inverse(order));
   const auto wide = static_cast<double>(std::max(in, out));
   const double ratio = static_cast<double>(out) / static_cast<double>(in);

@@ -35,7 +35,8 @@ std::vector<Trained> trained_parameters(const graph::Graph& model, const config:
     const auto& of = std::get<graph::ParameterOf>(node.attributes);
     const auto dim = dims.find(id);
     all.push_back({node.path, of.role, value.shape, of.labels, value.dtype, dim == dims.end() ? -1 : dim->second,
-                   !optimized.is_trained(node.path), optimized.moments(node.path, of.role, value.shape), mu_dtype});
+                   !optimized.is_trained(node.path, of.role), optimized.is_beside(of.role),
+                   optimized.moments(node.path, of.role, value.shape), mu_dtype});
   }
   if (std::all_of(all.begin(), all.end(), [](const Trained& trained) { return trained.is_frozen; })) {
     refuse("trainable_parameters_mask matches no parameter", settings.origin("trainable_parameters_mask").where,

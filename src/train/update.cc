@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bfloat16.h"
+#include "config/model_shape.h"
 #include "config/path_mask.h"
 #include "graph/matrix_dims.h"
 #include "sharding/labels.h"
@@ -172,27 +173,38 @@ Tensor vector_of(const std::vector<Tensor>& scalars) {
 
 Tensor scalar_input(Builder& builder, const char* name) { return builder.input(name, {}, DType::float32, {}, Kind::number); }
 
-// The next layers of what layers make, [microbatches, layers, width]: parameters of one kind come in the order of their layers.
+// The next layers of what layers make, [microbatches, layers, width]: parameters of one kind come in the order of their layers, or in that
+// of their places in a cycle of stacked layers.
 class OfLayers {
  public:
-  explicit OfLayers(Tensor all) : all_(all) {}
+  explicit OfLayers(Tensor all, std::int64_t first = 0, std::int64_t cycle = 1) : all_(all), first_(first), cycle_(cycle) {}
 
   explicit operator bool() const { return static_cast<bool>(all_); }
   std::int64_t width() const { return all_.size(2); }
   Tensor next(std::int64_t layers) {
+    if (cycle_ > 1) return next_of_cycles(layers);
     first_ += layers;
     return graph::slice(all_, 1, first_ - layers, layers);
   }
 
  private:
+  Tensor next_of_cycles(std::int64_t cycles) {
+    const Shape shape{all_.size(0), cycles, cycle_, all_.size(2)};
+    const Tensor cut = graph::reshape(graph::slice(all_, 1, first_, cycles * cycle_), shape);
+    return graph::reshape(graph::slice(cut, 2, place_++, 1), {shape[0], cycles, shape[3]});
+  }
+
   Tensor all_;
-  std::int64_t first_ = 0;
+  std::int64_t first_, cycle_;
+  std::int64_t place_ = 0;
 };
 
 // Moves routers' biases after the optimizer's update.
 class Balance {
  public:
-  Balance(Tensor load, Tensor numbers, double rate) : loads_(load), numbers_(numbers), rate_(rate) {}
+  // Layers whose experts a table gives have a load and no bias.
+  Balance(Tensor load, Tensor numbers, const config::ModelShape& shape, double rate)
+      : loads_(load, shape.given_layers, shape.block == config::Block::deepseek4 && shape.scan ? 2 : 1), numbers_(numbers), rate_(rate) {}
 
   Tensor update(const Trained& trained, Tensor bias) {
     if (!loads_ || rate_ <= 0 || trained.role != graph::Role::router_bias) return bias;
@@ -290,23 +302,24 @@ void add_update(Builder& builder, const std::vector<Trained>& parameters, const 
   }
   const UpdateNumbers numbers{vector_of({rate, step, norms.factor, optimized}), vector_of({rate, step, one, optimized})};
   const Tensor numbers_beside = watches_spikes ? vector_of({rate, step, one, applied}) : numbers.of_gradients;
-  Balance balance(of.expert_load, numbers_beside, settings.real("routed_bias_update_rate"));
+  Balance balance(of.expert_load, numbers_beside, config::model_shape(settings), settings.real("routed_bias_update_rate"));
   Clip clip(of.highest, numbers_beside, settings);
   const config::PathMask undecayed(settings, "adamw_mask");
-  std::vector<Tensor> updated;
+  std::vector<Tensor> counted;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Trained& trained = parameters[i];
     builder.set_path(trained.path);
     const Updated made = update(trained, slots[i], numbers, devices, settings, undecayed);
-    updated.push_back(clip.update(trained, balance.update(trained, made.parameter)));
-    builder.mark_result(updated.back(), trained.path);
+    const Tensor updated = clip.update(trained, balance.update(trained, made.parameter));
+    if (!trained.is_beside) counted.push_back(updated);
+    builder.mark_result(updated, trained.path);
     if (made.mu) builder.mark_result(made.mu, trained.mu());
     if (made.nu) builder.mark_result(made.nu, trained.nu());
   }
   builder.set_path("parameters");
   builder.mark_result(norms.raw, update_results::raw_grad_norm);
   builder.mark_result(norms.clipped, update_results::grad_norm);
-  builder.mark_result(graph::unary(Unary::sqrt, sum_of_squares(updated)), update_results::param_norm);
+  builder.mark_result(graph::unary(Unary::sqrt, sum_of_squares(counted)), update_results::param_norm);
   builder.mark_result(optimized, update_results::applied);
 }
 

@@ -110,19 +110,23 @@ Verdict compare_all(const std::string& quantity, double tolerance, const Trainer
   return worst.verdict();
 }
 
-// The elements of a gradient that are only rounding errors, as those of a bias that softmax cancels; `whole` is the norm of the gradient of
-// all parameters.
-std::vector<bool> rounding_errors(const Values& gradient, double whole) {
-  std::vector<bool> are(gradient.size());
-  for (std::size_t i = 0; i < gradient.size(); ++i) are[i] = std::abs(gradient[i]) < 1e-7 * whole;
-  return are;
+// By how much of a step two versions of an element may differ that Adam updates by this gradient: it divides gradients by their size, so
+// rounding errors weigh more the smaller a gradient is beside that of all parameters, whose norm is `whole`. Those of a bias that softmax
+// cancels are only rounding errors.
+Values doubts(const Values& gradient, double whole) {
+  constexpr double kRounding = 1e-7;
+  Values made;
+  for (const double slope : gradient) made.push_back(std::abs(slope) < kRounding * whole ? 1 : kRounding * whole / std::abs(slope));
+  return made;
 }
 
-// Of two versions of an updated parameter. Adam makes whole steps of rounding errors, and those of two engines or layouts have nothing in
-// common: such elements are left out.
-double updated_distance(Values mine, const Values& theirs, const std::vector<bool>& left_out) {
-  for (std::size_t i = 0; i < left_out.size(); ++i) {
-    if (left_out[i] && !std::isnan(mine[i])) mine[i] = theirs[i];
+// Of two versions of an updated parameter, `path` being how far all its steps lead at most.
+double updated_distance(Values mine, const Values& theirs, const Values& doubts, double path) {
+  for (std::size_t i = 0; i < doubts.size(); ++i) {
+    const double difference = mine[i] - theirs[i];
+    if (std::isnan(difference)) continue;
+    const double beyond = doubts[i] == 1 ? 0 : std::max(0.0, std::abs(difference) - doubts[i] * path);
+    mine[i] = theirs[i] + std::copysign(beyond, difference);
   }
   return relative_distance(mine, theirs);
 }
@@ -199,7 +203,7 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
         return gradient_distance(mine, theirs, recorded.raw_grad_norm);
       };
       const auto is_rounded = [&](const Trained& trained) { return has_rounded_gradient(trained, settings); };
-      const auto is_exact = std::not_fn(is_rounded);
+      const auto is_exact = [&](const Trained& trained) { return !trained.is_beside && !is_rounded(trained); };
       verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.", distance, ours, is_exact));
       if (std::any_of(trainer.parameters().begin(), trainer.parameters().end(), is_rounded)) {
         const double tolerance = std::max(tolerances.gradients, kRoundedGradient);
@@ -212,9 +216,10 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
     const std::string kind = fmt::format("step{}", trainer.steps_done());
     if (run.kept.contains(kind)) {
       const Distance distance = [&](const std::string& path, const Values& mine, const Values& theirs) {
-        std::vector<bool> left_out;
-        if (keep.gradients) left_out = rounding_errors(run.expect.at("grad." + dotted(path)).values(), run.curve.front().raw_grad_norm);
-        return updated_distance(mine, theirs, left_out);
+        const std::string gradient = "grad." + dotted(path);
+        Values doubt;
+        if (run.expect.has(gradient)) doubt = doubts(run.expect.at(gradient).values(), run.curve.front().raw_grad_norm);
+        return updated_distance(mine, theirs, doubt, settings.real("learning_rate") * static_cast<double>(trainer.steps_done()));
       };
       verdicts.push_back(compare_all(fmt::format("parameters after {}", counted(trainer.steps_done(), "step")), tolerances.parameters,
                                      trainer, run.expect, kind + ".", distance,
@@ -241,7 +246,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   Worst logits("logits", tolerances.logits);
   Worst gradients("gradients", tolerances.gradients), table(kTable, std::max(tolerances.gradients, kRoundedGradient));
   Worst parameters(fmt::format("parameters after {}", counted(steps, "step")), tolerances.parameters);
-  std::vector<std::vector<bool>> left_out;  // by parameter: elements whose first gradient is only rounding errors
+  std::vector<Values> doubts_of;  // the elements of each parameter, by their first gradient
   Progress progress("step", steps);
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::string where = fmt::format("step {}", step);
@@ -258,14 +263,15 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
         const Values gradient = values_of(gradient_of(expected, a, i, expected.pool()));
         const double whole = a.metrics.raw_grad_norm;
         worst.see(gradient_distance(values_of(gradient_of(made, b, i, made.pool())), gradient, whole), of.path);
-        left_out.push_back(rounding_errors(gradient, whole));
+        doubts_of.push_back(doubts(gradient, whole));
       }
     }
     progress.advance(step + 1);
   }
   for (std::size_t i = 0; i < made.parameters().size(); ++i) {
     const std::string& path = made.parameters()[i].path;
-    parameters.see(updated_distance(values_of(made.parameter(path)), values_of(expected.parameter(path)), left_out[i]), path);
+    const double most = layout.settings.real("learning_rate") * static_cast<double>(steps);
+    parameters.see(updated_distance(values_of(made.parameter(path)), values_of(expected.parameter(path)), doubts_of[i], most), path);
   }
   std::vector<Verdict> verdicts{loss.verdict(), balance.verdict(), logits.verdict(), gradients.verdict(), parameters.verdict()};
   if (const Verdict of = table.verdict(); !of.worst.empty()) verdicts.insert(verdicts.end() - 1, of);

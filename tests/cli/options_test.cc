@@ -109,5 +109,21 @@ TEST(Exchange, OfExpertsThatNoDevicesShareHasANote) {
   EXPECT_EQ(outcome("shardings" + kAsked + " use_ring_of_experts=true").err, "");
 }
 
+// Under ep-tp the devices of the expert axis have the same tokens.
+TEST(Exchange, OfTokensThatAllDevicesHaveHasANote) {
+  const std::string same = "shardings model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 custom_mesh_and_rule=ep-tp ";
+  EXPECT_EQ(outcome(same + "use_ring_of_experts=true").err,
+            "moesh: note: without effect on this mesh: use_ring_of_experts (devices with different experts have the same tokens here)\n");
+  EXPECT_EQ(outcome(same).err, "");
+}
+
+TEST(Balance, OfTokensThatExpertsDropHasANote) {
+  const std::string request = "shardings model_name=mixtral-8x7b compile_topology=v6e-8 ici_context_parallelism=2 sparse_matmul=false ";
+  EXPECT_THAT(outcome(request + "capacity_factor=1.25").err, HasSubstr("context_parallel_load_balance is left off: which tokens"));
+  EXPECT_THAT(outcome("shardings model_name=deepseek4-tiny compile_topology=v6e-8 ici_context_parallelism=2").err,
+              HasSubstr("context_parallel_load_balance is left off: keys that are made of neighbouring tokens would depend on the mesh"));
+  EXPECT_EQ(outcome(request).err, "");
+}
+
 }  // namespace
 }  // namespace moesh::cli

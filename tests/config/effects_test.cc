@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "config/schema.h"
+#include "decode/source.h"
+#include "session/session.h"
 #include "tests/config/observed.h"
 #include "tests/config/small_models.h"
 #include "tests/paths.h"
@@ -17,6 +19,7 @@ namespace moesh::config {
 namespace {
 
 using test::kDeepseek;
+using test::kDeepseek4;
 using test::kDense;
 using test::kGemma3;
 using test::kGemma4;
@@ -124,6 +127,11 @@ const std::vector<Effect> kEffects{
     {"mhc_expansion_rate=2", kDeepseek},
     {"sinkhorn_iterations=1", kStreams},
     {"enable_mhc_lite=true", kStreams},
+    {"compress_ratios=[0,4,0,4]", kDeepseek4},
+    {"compressed_rope_max_timescale=100", kDeepseek4},
+    {"o_groups=1", kDeepseek4},
+    {"o_lora_rank=8", kDeepseek4},
+    {"first_num_hash_layers=2", kDeepseek4},
     {"gdn_num_key_heads=1", kQwenNext},
     {"gdn_num_value_heads=2", kQwenNext},
     {"gdn_key_head_dim=8", kQwenNext},
@@ -430,6 +438,28 @@ TEST(EffectsSlow, EveryKeyThatIsUsedHasOne) {
     const std::string error =
         test::message_of([&] { has_effect = test::differ(effect.before, effect.before + effect.change); });
     EXPECT_TRUE(has_effect) << effect.change << " changes nothing that can be observed: " << error;
+  }
+}
+
+// What a run goes on with must be all that its model is: `mhc_expansion_rate`, say, was once left behind.
+TEST(EffectsSlow, KeysThatChangeAModelGoWithItsWeights) {
+  const auto parameters = [](const std::string& request) {
+    const session::Session session = session::open(test::words_of(request));
+    std::string text;
+    for (const sharding::LaidTensor& parameter : session.layout.parameters)
+      text += fmt::format("{} {}\n", parameter.path, to_string(parameter.shape));
+    return text;
+  };
+  // Earlier names of other keys, which take what is given by these, and stages of a pipeline, which are not run.
+  const std::set<std::string> others{"use_sparse_indexer", "index_n_heads", "index_head_dim", "num_layers_per_pipeline_stage",
+                                     "pipeline_parallel_layers", "scan_layers_per_stage", "ici_pipeline_parallelism",
+                                     "dcn_pipeline_parallelism"};
+  for (const Effect& effect : all_effects()) {
+    const std::string key = key_of(effect);
+    bool differs = others.contains(key);
+    if (differs) continue;
+    if (test::message_of([&] { differs = parameters(effect.before) != parameters(effect.before + effect.change); }) != "no error") continue;
+    EXPECT_TRUE(!differs || decode::is_gone_on_with(key)) << key << " changes the parameters, and is not taken from a run";
   }
 }
 

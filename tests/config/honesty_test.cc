@@ -84,7 +84,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "attention_type=compressed",
       "moba=true",
       "use_untrainable_positional_embedding=true",
-      "first_num_hash_layers=1",
       "padded_base_moe_mlp_dim=256",
       "use_batch_split_schedule=true",
       "engram_layers=[1]",

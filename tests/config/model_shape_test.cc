@@ -199,7 +199,7 @@ TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
             "num_experts_per_tok");
   EXPECT_EQ(shape_refusal("num_experts=4"),
             "the command line: num_experts is 4, but decoder_block=llama2 has no experts\n"
-            "  fix: use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4, envy, qwen3_next or "
+            "  fix: use decoder_block=mixtral, deepseek, deepseek4, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4, envy, qwen3_next or "
             "qwen3_5");
   EXPECT_EQ(shape_refusal("decoder_block=mixtral num_experts=4 num_experts_per_tok=5"),
             "the command line: num_experts_per_tok is 5, of 4 experts");

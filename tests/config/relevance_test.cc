@@ -33,10 +33,12 @@ TEST(Relevance, IsSaidInOneNoticeOfAllKeysThatTheModelLacks) {
               "shared_experts=1 "
               "first_num_dense_layers=1 q_lora_rank=4 routed_bias_update_rate=0.1 capacity_factor=1.5"),
       ElementsAre(
-          "without effect on this model or run: first_num_dense_layers, routed_bias_update_rate "
-          "(only with decoder_block=deepseek); shared_experts (only with decoder_block=deepseek, qwen2_moe or llama4, or gemma4 with experts); sliding_window_size (only with decoder_block=gpt_oss, olmo3, gemma2, gemma3 or gemma4, or layer_attention); "
-          "capacity_factor (only with sparse_matmul=false); attention_type (only with global, or mla of "
-          "decoder_block=deepseek); q_lora_rank (only with attention_type=mla of decoder_block=deepseek)"));
+          "without effect on this model or run: first_num_dense_layers (only with decoder_block=deepseek); "
+          "routed_bias_update_rate (only with decoder_block=deepseek or deepseek4); shared_experts (only with decoder_block=deepseek, "
+          "deepseek4, qwen2_moe or llama4, or gemma4 with experts); sliding_window_size (only with decoder_block=gpt_oss, olmo3, gemma2, "
+          "gemma3, gemma4 or deepseek4, or layer_attention); "
+          "capacity_factor (only with sparse_matmul=false); attention_type (only with global, mla of "
+          "decoder_block=deepseek, or compressed); q_lora_rank (only with attention_type=mla of decoder_block=deepseek, or compressed)"));
 }
 
 TEST(Relevance, IsSaidOfGroupsOfExpertsThatNoTokenHeeds) {
@@ -44,7 +46,7 @@ TEST(Relevance, IsSaidOfGroupsOfExpertsThatNoTokenHeeds) {
   EXPECT_THAT(
       notices("model_name=deepseek2-16b " + sizes),
       ElementsAre("without effect on this model or run: n_routing_groups, topk_routing_group (only with models named "
-                  "deepseek3..., or routing_group_score)"));
+                  "deepseek3..., decoder_block=deepseek4, or routing_group_score)"));
   EXPECT_THAT(notices("model_name=deepseek3-tiny " + sizes), IsEmpty());
 }
 

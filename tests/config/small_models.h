@@ -44,6 +44,11 @@ inline const std::string kDeepseek =
     "qk_nope_head_dim=8 qk_rope_head_dim=8 v_head_dim=8 first_num_dense_layers=1 num_experts=4 num_experts_per_tok=2 "
     "base_moe_mlp_dim=24 rope_type=default ";
 inline const std::string kStreams = kDeepseek + "mhc_expansion_rate=3 ";
+inline const std::string kDeepseek4 =
+    kSparse +
+    "decoder_block=deepseek4 model_name=deepseek4-tiny override_model_config=true base_num_kv_heads=1 head_dim=16 q_lora_rank=8 qk_rope_head_dim=8 o_groups=2 "
+    "o_lora_rank=4 sliding_window_size=4 compress_ratios=[0,4,8,4] base_num_decoder_layers=4 first_num_hash_layers=1 scan_layers=false "
+    "indexer_n_heads=2 indexer_head_dim=8 indexer_topk=2 mhc_expansion_rate=2 sinkhorn_iterations=3 ";
 inline const std::string kIndexed =
     kDeepseek + "use_indexer=true indexer_n_heads=2 indexer_head_dim=12 indexer_topk=3 indexer_loss_scaling_factor=0.1 "
     "indexer_sparse_training=true ";

@@ -78,7 +78,7 @@ TEST(Value, HoldsIntegersToTheirRange) {
             refused_value("base_num_decoder_layers", "0", "an integer from 1 to 1000000"));
   EXPECT_EQ(value_refusal("base_num_decoder_layers", "9223372036854775807"),
             refused_value("base_num_decoder_layers", "9223372036854775807", "an integer from 1 to 1000000"));
-  EXPECT_EQ(value_refusal("o_groups", "-1"), refused_value("o_groups", "-1", "an integer of at least 0"));
+  EXPECT_EQ(value_refusal("o_groups", "-1"), refused_value("o_groups", "-1", "an integer from 0 to 1000000"));
 }
 
 TEST(Value, TakesRealsAndIntegersForReals) {

@@ -64,6 +64,13 @@ Numbers chosen(const Shape& tokens, std::int64_t k, std::int64_t first, std::int
   return ids;
 }
 
+GradientCase weigh_case(const std::string& variant, const TopKOf& of) {
+  return {Op::weigh, variant, {random_numbers({2, 5, kExperts}, 1, 0.05, 1), chosen({2, 5}, of.k, 0, kExperts)},
+          [=](Builder& b, const Tensors& in) {
+            return Tensors{b.add_one(Op::weigh, "weigh", in, of, {2, 5, of.k}, DType::float64)};
+          }};
+}
+
 // Copies tokens into capacity slots, applies silu, and copies them back, with weights on one of the two ways or on both.
 GradientCase slots_case(const std::string& variant, std::int64_t capacity, bool fills_weighted, bool empties_weighted) {
   return {fills_weighted ? Op::fill_slots : Op::empty_slots,
@@ -157,6 +164,8 @@ GradientCases expert_cases() {
        [](Builder& b, const Tensors& in) {
          return Tensors{b.add_one(Op::spread, "weights", in, SpreadOf{kExperts}, {2, 5, kExperts}, DType::float64)};
        }},
+      weigh_case("chosen_normalised", {.k = 3, .weights = Weights::chosen, .normalize = true, .normalize_epsilon = 0.5, .scale = 1.5}),
+      weigh_case("softmax", {.k = 2}),
       slots_case("one_slot", 1, false, true),
       slots_case("some_dropped", 2, false, true),
       slots_case("slots_for_all", 10, false, true),

@@ -140,6 +140,31 @@ GradientCases stream_cases() {
           mixing("of_permutations", {2, 3, 6}, {2, 3, 3, 3}, 0)};
 }
 
+GradientCases pool_cases() {
+  const Shape values{2, 3, 4, 5};
+  return {{Op::pool,
+           "",
+           {random_numbers(values, 1), random_numbers(values, 2, -2, 2)},
+           [=](Builder& b, const Tensors& in) { return Tensors{b.add_one(Op::pool, "pool", in, {}, {2, 3, 5}, DType::float64)}; }}};
+}
+
+// The keys of six tokens, and behind them those of three pools of two, of which a window of two hides none.
+GradientCase pooled_attention_case() {
+  const AttentionSizes s{.length = 6};
+  const std::int64_t pools = 3, all = s.length + pools;
+  GradientCase made = attention_case("of_pools", {.window = 2, .pools = pools}, s);
+  made.operands[1] = random_numbers({s.rows, all, s.key_heads, s.dim}, 2, -2, 2);
+  made.operands[2] = random_numbers({s.rows, all, s.key_heads, s.value_dim}, 3);
+  Numbers order(DType::int32, {s.rows, all});
+  for (std::int64_t i = 0; i < order.count(); ++i) {
+    const std::int64_t t = i % all;
+    order.set(i, static_cast<double>(t < s.length ? t : 2 * (t - s.length) + 1));
+  }
+  made.operands.push_back(order);
+  made.operands.push_back(filled(DType::int32, {s.rows, all}, 1));
+  return made;
+}
+
 // The last operand says which keys a query sees.
 GradientCase sparse_attention_case() {
   const AttentionSizes s{.length = 6};
@@ -164,6 +189,7 @@ GradientCases attention_cases() {
       attention_case("soft_cap", {.soft_cap = 2}, {}),
       attention_case("sinks", {}, {}, true),
       sparse_attention_case(),
+      pooled_attention_case(),
       packed(attention_case("packed", {}, {2, 7, 1, 1, 3, 3})),
       packed(attention_case("everything", {.window = 2, .score_scale = 0.7, .soft_cap = 3}, grouped, true)),
       // Longer than a panel of queries in the kernels.
@@ -220,7 +246,7 @@ GradientCases layer_cases() {
       cross_entropy_case("mean", 0, true),
       cross_entropy_case("z_loss", 0.1, true),
   };
-  for (const GradientCases& more : {rope_cases(), attention_cases(), indexing_cases(), linear_attention_cases(), stream_cases()}) all.insert(all.end(), more.begin(), more.end());
+  for (const GradientCases& more : {rope_cases(), attention_cases(), indexing_cases(), linear_attention_cases(), stream_cases(), pool_cases()}) all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

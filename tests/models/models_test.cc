@@ -86,7 +86,8 @@ class Preset : public ::testing::TestWithParam<std::string> {
            " override_model_config=true base_num_decoder_layers=4 per_device_batch_size=1 " +
            "compile_topology=v6e-4 ici_fsdp_parallelism=2 " +
            (shape.is_moe() ? "ici_expert_parallelism=2 " : "ici_data_parallelism=2 ") +
-           (shape.dense_layers > 0 ? "first_num_dense_layers=1 " : "");
+           (shape.dense_layers > 0 ? "first_num_dense_layers=1 " : "") +
+           (shape.given_layers > 0 ? "base_num_decoder_layers=5 " : "");  // those, and a pair
   }
 
   std::vector<std::string> strategies() const {

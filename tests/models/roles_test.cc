@@ -29,19 +29,21 @@ const std::vector<Known> kKnown{
      ".*/(layer_scalar|pre_forward_scale_2|per_expert_scale)"},
     {Role::norm_bias, "decoder/(.*/)?(decoder_norm|pre_self_attention_norm|mlp_layer_norm)/bias"},
     {Role::attention_norm_scale, ".*/(query_norm|key_norm|value_norm|q_norm|kv_norm)/scale"},
-    {Role::attention_flat_out_kernel, ".*/attention/attention/out/kernel"},
+    {Role::attention_flat_out_kernel, ".*/attention/attention/out/kernel|.*/self_attention/o_b_proj/kernel"},
+    {Role::attention_group_kernel, ".*/self_attention/o_a_proj/kernel"},
+    {Role::pool_bias, ".*/(csa|hca)_compressor/(indexer/)?position_bias"},
     {Role::delta_kernel, ".*/attention/(in_proj_qkvz|in_proj_ba|out_proj)/kernel"},
     {Role::delta_conv, ".*/attention/conv1d/kernel"},
     {Role::delta_gate, ".*/attention/(A_log|dt_bias)"},
     {Role::delta_norm_scale, ".*/attention/norm/rms_norm/scale"},
-    {Role::attention_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|attention)/(query|key|value|wq_b|wkv_b)/kernel"},
-    {Role::attention_down_kernel, ".*/self_attention/(wq_a|wkv_a)/kernel"},
+    {Role::attention_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|attention)/(query|key|value|wq_b|wkv|wkv_b)/kernel"},
+    {Role::attention_down_kernel, ".*/self_attention/(wq_a|wkv_a|(csa|hca)_compressor/(kv_proj|gate_proj))/kernel"},
     {Role::attention_out_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|layers_[0-9]+/attention)/out/kernel"},
     {Role::attention_fused_kernel, ".*/self_attention/qkv_proj/kernel"},
     {Role::attention_bias, ".*/(GptOssAttention|self_attention)/(query|key|value|out|qkv_proj)/bias"},
-    {Role::attention_sinks, ".*/GptOssAttention/sinks"},
+    {Role::attention_sinks, ".*/(GptOssAttention|self_attention)/sinks"},
     {Role::index_kernel, ".*/self_attention/indexer/wq_b/kernel"},
-    {Role::index_down_kernel, ".*/self_attention/indexer/(wk|weights_proj)/kernel"},
+    {Role::index_down_kernel, ".*/self_attention/(indexer/(wk|weights_proj)|csa_compressor/indexer/(q_proj|kv_proj|gate_proj|weights_proj))/kernel"},
     {Role::index_norm, ".*/self_attention/indexer/k_norm/(scale|bias)"},
     {Role::mlp_kernel, ".*/(mlp(_local|_global)?/(wi|wi_0|wi_1|wo)|layer_up_projection)/kernel"},
     {Role::mlp_bias, ".*/mlp/(wi|wo)/bias"},
@@ -49,10 +51,11 @@ const std::vector<Known> kKnown{
     {Role::shared_expert_kernel, ".*/shared_experts?/(wi|wi_0|wi_1|wo)/kernel"},
     {Role::router_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp|routed_experts)/gate/kernel"},
     {Role::router_bias, ".*/(MoeBlock_0|moe_block|GptOssMlp)/gate/bias"},
+    {Role::expert_table, ".*/MoeBlock_0/tid2eid"},
     {Role::expert_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp|routed_experts)/(wi_0|wi_1|wo)"},
     {Role::expert_bias, ".*/(MoeBlock_0|moe_block|GptOssMlp)/(wi_0|wi_1|wo)_bias"},
-    {Role::stream_kernel, ".*/mhc_(attention|mlp)/(pre|post|res)_alpha"},
-    {Role::stream_gate, ".*/mhc_(attention|mlp)/(pre|post|res)_(alpha_scale|beta)"},
+    {Role::stream_kernel, ".*/mhc_(attention|mlp)/(pre|post|res)_alpha|decoder/hc_head/hc_fn"},
+    {Role::stream_gate, ".*/mhc_(attention|mlp)/(pre|post|res)_(alpha_scale|beta)|decoder/hc_head/(hc_scale|hc_base)"},
 };
 
 std::vector<Role> known_roles(const std::string& path) {
@@ -101,11 +104,14 @@ TEST(Roles, GoWithTheLabelsAndSizesOfAParameter) {
       const bool has_label = session.shape.labels_layer_norms || parameter.path.starts_with("decoder/decoder_norm/");
       EXPECT_EQ(is_norm && has_label, bears(parameter, labels::norm));
       EXPECT_EQ(is_one_of({Role::embedding, Role::position_embedding, Role::output_projection}), bears(parameter, labels::vocab));
+      if (session.shape.block == config::Block::deepseek4 && parameter.role == Role::attention_flat_out_kernel) continue;
       EXPECT_EQ(is_one_of({Role::mlp_kernel, Role::shared_expert_kernel, Role::attention_flat_out_kernel}), bears(parameter, labels::mlp) && !is_one_of({Role::mlp_bias}));
     }
     const std::int64_t routers = number_of(session.layout, Role::router_kernel);
     EXPECT_EQ(routers > 0, routed) << model;
-    EXPECT_EQ(number_of(session.layout, Role::router_bias), session.shape.moe.routed_bias && routed ? routers : 0) << model;
+    const std::int64_t tables = number_of(session.layout, Role::expert_table);  // instead of biases
+    EXPECT_EQ(number_of(session.layout, Role::router_bias), session.shape.moe.routed_bias && routed ? routers - tables : 0) << model;
+    EXPECT_EQ(tables, session.shape.given_layers) << model;
     EXPECT_EQ(number_of(session.layout, Role::expert_kernel), 3 * routers) << model;
     EXPECT_EQ(number_of(session.layout, Role::expert_bias), session.shape.moe.bias ? 3 * routers : 0) << model;
     EXPECT_EQ(number_of(session.layout, Role::embedding), 1) << model;

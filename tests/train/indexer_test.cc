@@ -18,23 +18,19 @@ using ::testing::HasSubstr;
 const std::string kFloats = kIndexed + "dtype=float32 ";
 const std::string kWarmUp = kFloats + "indexer_sparse_training=false ";
 
-std::string refused(const std::string& request) {
-  return test::message_of([&] { test::session(request); });
-}
-
 // A step is refused; what does not train, such as decoding, is not.
 TEST(Indexer, HasALossOnlyWhereItLeavesKeysOut) {
   const std::string idle = kIndexed + "indexer_topk=8 max_target_length=8";
-  EXPECT_EQ(refused(idle), "no error");
+  EXPECT_EQ(test::refusal_of(idle), "no error");
   EXPECT_THAT(test::message_of([&] { test::Training training(idle); }),
               HasSubstr("indexer_topk is 8, of rows of 8 tokens: the indexer chooses nothing, and has no loss to learn from"));
 }
 
 TEST(Indexer, IsRefusedWhereItHasNothingToChooseFor) {
   const std::string words = "use_indexer=true chooses keys for latent attention with a latent query (q_lora_rank), which this model does not have";
-  EXPECT_THAT(refused(test::kLlama + "use_indexer=true"), HasSubstr(words));
-  EXPECT_THAT(refused(kIndexed + "q_lora_rank=0"), HasSubstr(words));
-  EXPECT_THAT(refused(kIndexed + "indexer_head_dim=6"),
+  EXPECT_THAT(test::refusal_of(test::kLlama + "use_indexer=true"), HasSubstr(words));
+  EXPECT_THAT(test::refusal_of(kIndexed + "q_lora_rank=0"), HasSubstr(words));
+  EXPECT_THAT(test::refusal_of(kIndexed + "indexer_head_dim=6"),
               HasSubstr("indexer_head_dim is 6, of which 8 are rotated (qk_rope_head_dim)\n  fix: indexer_head_dim=8"));
 }
 

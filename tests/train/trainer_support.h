@@ -67,4 +67,11 @@ class Training {
   train::Trainer trainer;
 };
 
+// The loss of the second step, which the first one's update makes.
+inline double second_loss_of(const std::string& request) {
+  Training training(request);
+  training.trainer.step(training.batch());
+  return training.trainer.run_step(training.batch()).metrics.loss;
+}
+
 }  // namespace moesh::test

@@ -135,7 +135,7 @@ class Attention {
 
   void attend(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p, Range block) const {
     const Range seen{std::max(panel.keys().begin, block.begin), std::min(panel.keys().end, block.end)};
-    if (seen.begin >= seen.end) return;
+    if (!panel.sees_any(seen)) return;
     const bool is_narrow = panel.count() <= columns_ / 2;
     const Range rows{round_down(seen.begin - block.begin, memory.of_scores.rows), seen.end - block.begin};
     memory.keys.multiply(rows, {0, shape_.dim}, memory.queries + p * memory.query_size, is_narrow, false, memory.scores, columns_);

@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <limits>
@@ -27,9 +28,16 @@ std::int64_t sharing_of(std::int64_t heads, std::int64_t key_heads) {
   return heads / key_heads;
 }
 
+constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::min();  // a place before all others
+constexpr auto kNoFarthest = [] {
+  std::array<std::int32_t, AttentionPanel<float>::kMostColumns> all{};
+  all.fill(kNone);
+  return all;
+}();
+
 // The nearest place before `place` that a query there does not see.
 std::int32_t farthest_of(std::int32_t place, const graph::AttentionOf& of) {
-  std::int64_t farthest = std::numeric_limits<std::int32_t>::min();
+  std::int64_t farthest = kNone;
   if (of.window > 0) farthest = std::max(farthest, std::int64_t{place} - of.window);
   if (of.chunk > 0) farthest = std::max(farthest, std::int64_t{place} - place % of.chunk - 1);
   return static_cast<std::int32_t>(farthest);
@@ -87,20 +95,32 @@ AttentionPanel<T>::AttentionPanel(const AttentionInputs<T>& of, std::int64_t row
 }
 
 template <typename T>
-void AttentionPanel<T>::find_keys() {
+Range AttentionPanel<T>::seen_of(Range keys, std::int32_t least_farthest) const {
   const std::int32_t* places = of_.key_order + row_ * of_.shape.keys;
   const std::int32_t* segments = of_.key_segments + row_ * of_.shape.keys;
   const auto may_be_seen = [&](std::int64_t t) {
-    return segments[t] >= least_segment_ && segments[t] <= most_segment_ && places[t] <= most_place_ && places[t] > least_farthest_;
+    return segments[t] >= least_segment_ && segments[t] <= most_segment_ && places[t] <= most_place_ && places[t] > least_farthest;
   };
-  std::int64_t begin = 0, end = of_.shape.keys;
+  while (keys.begin < keys.end && !may_be_seen(keys.begin)) ++keys.begin;
+  while (keys.begin < keys.end && !may_be_seen(keys.end - 1)) --keys.end;
+  return keys;
+}
+
+template <typename T>
+void AttentionPanel<T>::find_keys() {
+  const std::int64_t all = of_.shape.keys, first_pool = all - of_.of.pools;
+  std::int64_t begin = 0, end = first_pool;
   if (of_.of.keys_by_place) {  // most slots of a cache may be empty, so they are not even looked at
     begin = std::clamp<std::int64_t>(std::int64_t{least_farthest_} + 1, 0, end);
     end = std::clamp<std::int64_t>(std::int64_t{most_place_} + 1, begin, end);
   }
-  while (begin < end && !may_be_seen(begin)) ++begin;
-  while (begin < end && !may_be_seen(end - 1)) --end;
-  keys_ = {begin, end};
+  keys_ = seen_of({begin, end}, least_farthest_);
+  unseen_ = {keys_.end, keys_.end};
+  if (of_.of.pools == 0) return;
+  const Range pools = seen_of({first_pool, all}, kNone);
+  if (pools.size() == 0) return;
+  unseen_ = {keys_.end, pools.begin};
+  keys_ = keys_.size() == 0 ? pools : Range{keys_.begin, pools.end};
 }
 
 template <typename T>
@@ -148,17 +168,18 @@ void AttentionPanel<T>::apply_soft_cap(W* scores, W* slopes, std::int64_t count)
 
 template <typename T>
 template <int kColumns>
-void AttentionPanel<T>::hide_unchosen(Isa isa, Range keys, W* scores) const {
+void AttentionPanel<T>::hide_unchosen(Isa isa, const Sight& sight, Range keys, W* scores) const {
   const std::int32_t* lines[kColumns];
   for (int j = 0; j < kColumns; ++j) lines[j] = of_.chosen->of_query(heads_[j] / of_.shape.heads);
   const W nothing = -std::numeric_limits<W>::infinity();
-  for (std::int64_t first = keys.begin; first < keys.end;) {
-    const std::int64_t word = first / graph::kKeysOfWord, end = std::min(keys.end, (word + 1) * graph::kKeysOfWord);
+  const Range chosen{keys.begin - sight.first, keys.end - sight.first};
+  for (std::int64_t first = chosen.begin; first < chosen.end;) {
+    const std::int64_t word = first / graph::kKeysOfWord, end = std::min(chosen.end, (word + 1) * graph::kKeysOfWord);
     std::uint32_t words[kColumns];
     for (int j = 0; j < kColumns; ++j) words[j] = static_cast<std::uint32_t>(lines[j][word]) >> (first % graph::kKeysOfWord);
     vectorised(isa, [&]() MOESH_LOOP {
       for (std::int64_t t = first; t < end; ++t) {
-        W* __restrict x = scores + (t - keys.begin) * kColumns;
+        W* __restrict x = scores + (t - chosen.begin) * kColumns;
         for (int j = 0; j < kColumns; ++j) {
           x[j] = (words[j] & 1) != 0 ? x[j] : nothing;
           words[j] >>= 1;
@@ -177,24 +198,26 @@ void AttentionPanel<T>::take_words(int first, std::int64_t word, std::int32_t* t
 
 template <typename T>
 template <bool kIsSparse>
-[[gnu::target("avx512f")]] void AttentionPanel<T>::scale_and_hide_32(Range keys, float scale, float* scores, float* largest) const {
+[[gnu::target("avx512f")]] void AttentionPanel<T>::scale_and_hide_32(const Sight& sight, Range keys, float scale, float* scores,
+                                                                     float* largest) const {
   const std::int32_t* const places = of_.key_order + row_ * of_.shape.keys;
   const std::int32_t* const segments = of_.key_segments + row_ * of_.shape.keys;
   const __m512 scales = _mm512_set1_ps(scale), nothing = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
   for (int half = 0; half < 32; half += 16) {
     const __m512i their_segments = _mm512_loadu_si512(segments_ + half), their_places = _mm512_loadu_si512(places_ + half);
-    const __m512i their_farthest = _mm512_loadu_si512(farthest_ + half);
+    const __m512i their_farthest = _mm512_loadu_si512(sight.farthest + half);
     __m512 most = _mm512_loadu_ps(largest + half);
     std::int32_t chosen[16];  // each column's word that the key is in
     float* x = scores + half;
     for (std::int64_t t = keys.begin; t < keys.end; ++t, x += 32) {
       __mmask16 sees = 0xFFFF;
       if constexpr (kIsSparse) {
-        if (t == keys.begin || t % graph::kKeysOfWord == 0) take_words(half, t / graph::kKeysOfWord, chosen);
-        const __m512i bit = _mm512_set1_epi32(static_cast<std::int32_t>(1u << (t % graph::kKeysOfWord)));
+        const std::int64_t number = t - sight.first;
+        if (t == keys.begin || number % graph::kKeysOfWord == 0) take_words(half, number / graph::kKeysOfWord, chosen);
+        const __m512i bit = _mm512_set1_epi32(static_cast<std::int32_t>(1u << (number % graph::kKeysOfWord)));
         sees = _mm512_test_epi32_mask(_mm512_loadu_si512(chosen), bit);
       }
-      if (!is_seen_by_all(segments[t], places[t])) {
+      if (!is_seen_by_all(sight, segments[t], places[t])) {
         const __m512i place = _mm512_set1_epi32(places[t]);
         sees = _mm512_mask_cmpeq_epi32_mask(sees, _mm512_set1_epi32(segments[t]), their_segments);
         sees = _mm512_mask_cmple_epi32_mask(sees, place, their_places);
@@ -212,18 +235,31 @@ template <bool kIsSparse>
 template <typename T>
 template <int kColumns>
 void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const {
-  const bool has_soft_cap = of_.of.soft_cap > 0;
+  const bool has_soft_cap = of_.of.soft_cap > 0, has_pools = of_.of.pools > 0;
   if (has_soft_cap) apply_soft_cap(scores, slopes, keys.size() * kColumns);
   const W scale = has_soft_cap ? W(1) : static_cast<W>(of_.of.score_scale);
+  const std::int64_t first_pool = std::clamp(of_.shape.keys - of_.of.pools, keys.begin, keys.end);
+  const Range near{keys.begin, first_pool}, pools{first_pool, keys.end};
+  if (near.size() > 0)
+    finish_part<kColumns>(isa, {farthest_, most_farthest_, 0, of_.chosen && !has_pools}, near, scale, scores, largest);
+  if (pools.size() > 0) {
+    const Sight sight{kNoFarthest.data(), kNone, of_.shape.keys - of_.of.pools, of_.chosen.has_value()};
+    finish_part<kColumns>(isa, sight, pools, scale, scores + near.size() * kColumns, largest);
+  }
+}
+
+template <typename T>
+template <int kColumns>
+void AttentionPanel<T>::finish_part(Isa isa, const Sight& sight, Range keys, W scale, W* scores, W* largest) const {
 #if defined(__x86_64__)
   if constexpr (kColumns == 32 && std::is_same_v<W, float>) {
     if (isa >= Isa::avx512) {
-      if (of_.chosen) return scale_and_hide_32<true>(keys, scale, scores, largest);
-      return scale_and_hide_32<false>(keys, scale, scores, largest);
+      if (sight.is_sparse) return scale_and_hide_32<true>(sight, keys, scale, scores, largest);
+      return scale_and_hide_32<false>(sight, keys, scale, scores, largest);
     }
   }
 #endif
-  if (of_.chosen) hide_unchosen<kColumns>(isa, keys, scores);
+  if (sight.is_sparse) hide_unchosen<kColumns>(isa, sight, keys, scores);
   const std::int32_t* __restrict places = of_.key_order + row_ * of_.shape.keys;
   const std::int32_t* __restrict segments = of_.key_segments + row_ * of_.shape.keys;
   const W nothing = -std::numeric_limits<W>::infinity();
@@ -233,14 +269,14 @@ void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes,
     for (std::int64_t t = keys.begin; t < keys.end; ++t) {
       W* __restrict x = scores + (t - keys.begin) * kColumns;
       const std::int32_t segment = segments[t], place = places[t];
-      if (is_seen_by_all(segment, place)) {
+      if (is_seen_by_all(sight, segment, place)) {
         for (int j = 0; j < kColumns; ++j) {
           x[j] *= scale;
           most[j] = x[j] > most[j] ? x[j] : most[j];
         }
       } else {
         for (int j = 0; j < kColumns; ++j) {
-          const bool sees = (segment == segments_[j]) & (place <= places_[j]) & (place > farthest_[j]);
+          const bool sees = (segment == segments_[j]) & (place <= places_[j]) & (place > sight.farthest[j]);
           const W score = x[j] * scale;
           x[j] = sees ? score : nothing;
           most[j] = x[j] > most[j] ? x[j] : most[j];

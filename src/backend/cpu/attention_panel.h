@@ -77,6 +77,7 @@ class AttentionPanel {
 
   std::int64_t count() const { return count_; }
   Range keys() const { return keys_; }  // outside this range no column sees a key
+  bool sees_any(Range keys) const { return keys.begin < keys.end && (keys.begin < unseen_.begin || keys.end > unseen_.end); }
   std::int64_t head(std::int64_t column) const { return heads_[column]; }  // index of the column's head in [B][S][H]
   OffsetList offsets(std::int64_t width) const;  // of the columns' heads, which have `width` elements
 
@@ -117,24 +118,35 @@ class AttentionPanel {
   void write_back(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const;
 
  private:
+  // How some keys are seen: columns see those of their segment from their own place back to, but not including, the farthest one.
+  struct Sight {
+    const std::int32_t* farthest;  // of each column
+    std::int32_t most_farthest;
+    std::int64_t first = 0;  // key; keys are chosen from there on
+    bool is_sparse = false;
+  };
+
   void find_keys();
+  Range seen_of(Range keys, std::int32_t least_farthest) const;
   // Whether all columns see a key of this segment and place.
-  bool is_seen_by_all(std::int32_t segment, std::int32_t place) const {
-    return least_segment_ == most_segment_ && segment == least_segment_ && place <= least_place_ && place > most_farthest_;
+  bool is_seen_by_all(const Sight& sight, std::int32_t segment, std::int32_t place) const {
+    return least_segment_ == most_segment_ && segment == least_segment_ && place <= least_place_ && place > sight.most_farthest;
   }
+  template <int kColumns>
+  void finish_part(Isa isa, const Sight& sight, Range keys, W scale, W* scores, W* largest) const;
   template <bool kIsSparse>
-  void scale_and_hide_32(Range keys, float scale, float* scores, float* largest) const;  // with AVX-512
+  void scale_and_hide_32(const Sight& sight, Range keys, float scale, float* scores, float* largest) const;  // with AVX-512
   void take_words(int first, std::int64_t word, std::int32_t* to) const;  // of the keys chosen for sixteen columns
   void apply_soft_cap(W* scores, W* slopes, std::int64_t count) const;
   // Sets the scores of keys that are not chosen to -inf.
   template <int kColumns>
-  void hide_unchosen(Isa isa, Range keys, W* scores) const;
+  void hide_unchosen(Isa isa, const Sight& sight, Range keys, W* scores) const;
 
   const AttentionInputs<T>& of_;
   std::int64_t row_, count_;
   Range keys_{0, 0};
+  Range unseen_;  // keys within keys_ that no column sees, between the nearest ones and the pools
   std::int64_t heads_[kMostColumns];
-  // A column sees the keys of its segment from its own place back to, but not including, the farthest one.
   std::int32_t segments_[kMostColumns], places_[kMostColumns], farthest_[kMostColumns];
   std::int32_t least_segment_, most_segment_, least_place_, most_place_, least_farthest_, most_farthest_;
 };

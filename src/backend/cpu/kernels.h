@@ -61,6 +61,11 @@ void causal_conv_grad(const KernelCall& call);
 // delta_rule.cc
 void delta_rule(const KernelCall& call);
 void delta_rule_grad(const KernelCall& call);
+// pooling.cc
+void windows(const KernelCall& call);
+void pool(const KernelCall& call);
+void pool_grad(const KernelCall& call);
+
 // streams.cc
 void doubly_stochastic(const KernelCall& call);
 void doubly_stochastic_grad(const KernelCall& call);
@@ -84,6 +89,8 @@ void vocab_loss(const KernelCall& call);
 // routing.cc
 void random_scores(const KernelCall& call);
 void top_k(const KernelCall& call);
+void give_experts(const KernelCall& call);
+void weigh(const KernelCall& call);
 void top_k_grad(const KernelCall& call);
 void spread(const KernelCall& call);
 void spread_grad(const KernelCall& call);

@@ -95,7 +95,8 @@ void rope_of(const KernelCall& call) {
   const auto scale = static_cast<W>(rope_scale(of));
   T* const result = call.results[0].as<T>();
   // The reference implementation computes cosines and sines in the type of x only for the standard kind.
-  const Angles<W> angles(call, rope_frequencies(of, width), std::is_same_v<T, bfloat16> && of.kind == RopeOf::Kind::standard);
+  const bool rounds = std::is_same_v<T, bfloat16> && of.kind == RopeOf::Kind::standard && !of.is_wide;
+  const Angles<W> angles(call, rope_frequencies(of, width), rounds);
   // The elements of a pair are neighbours or half a head apart in the input, and always half a head apart in the result; the inverse takes
   // the latter and restores the order of the input.
   const Places halves{1, half, 1, half};

@@ -142,6 +142,24 @@ void top_k_of(const KernelCall& call) {
 }
 
 template <typename T>
+void weigh_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const TopKOf& of = std::get<TopKOf>(call.attributes);
+  const std::int64_t experts = call.operands[0].shape.back(), tokens = call.operands[1].count() / of.k;
+  call.workers.parallel(tokens, grain_of(4 * of.k), [&](std::int64_t begin, std::int64_t end) {
+    ScratchList<W> weights(static_cast<std::size_t>(of.k));
+    for (std::int64_t token = begin; token < end; ++token) {
+      const T* of_token = call.operands[0].as<T>() + token * experts;
+      const std::int32_t* ids = call.operands[1].as<std::int32_t>() + token * of.k;
+      for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = load(of_token[ids[i]]);
+      weigh<T>(of, weights);
+      T* result = call.results[0].as<T>() + token * of.k;
+      for (std::size_t i = 0; i < weights.size(); ++i) result[i] = store<T>(weights[i]);
+    }
+  });
+}
+
+template <typename T>
 void top_k_grad_of(const KernelCall& call) {
   using W = Wide<T>;
   const TopKOf& of = std::get<TopKOf>(call.attributes);
@@ -160,7 +178,7 @@ void top_k_grad_of(const KernelCall& call) {
       weigh_back(of, scores, d);
       T* dscores = call.results[0].as<T>() + token * experts;
       std::fill_n(dscores, experts, store<T>(W(0)));
-      for (std::size_t i = 0; i < d.size(); ++i) dscores[ids[i]] = store<T>(d[i]);
+      for (std::size_t i = 0; i < d.size(); ++i) dscores[ids[i]] = store<T>(load(dscores[ids[i]]) + d[i]);  // one may be given twice
     }
   });
 }
@@ -210,6 +228,23 @@ void top_k(const KernelCall& call) {
   for_floating(call.operands.front().dtype, [&]<typename C>() {
     for_floating(call.operands.back().dtype, [&]<typename T>() { top_k_of<C, T>(call); });
   });
+}
+
+void give_experts(const KernelCall& call) {
+  const std::int64_t k = call.operands[0].size(1);
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    call.workers.parallel(call.operands[1].count(), grain_of(k), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t token = begin; token < end; ++token) {
+        const T* const row = call.operands[0].as<T>() + call.operands[1].as<std::int32_t>()[token] * k;
+        std::int32_t* const ids = call.results[0].as<std::int32_t>() + token * k;
+        for (std::int64_t i = 0; i < k; ++i) ids[i] = static_cast<std::int32_t>(load(row[i]));
+      }
+    });
+  });
+}
+
+void weigh(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { weigh_of<T>(call); });
 }
 
 void top_k_grad(const KernelCall& call) {

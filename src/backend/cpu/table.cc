@@ -33,6 +33,8 @@ Kernel find_kernel(graph::Op op) {
     case Op::cross_entropy_of_scores: return cpu::cross_entropy_of_scores;
     case Op::random_scores: return cpu::random_scores;
     case Op::top_k: return cpu::top_k;
+    case Op::give_experts: return cpu::give_experts;
+    case Op::weigh: return cpu::weigh;
     case Op::spread: return cpu::spread;
     case Op::fill_slots: return cpu::fill_slots;
     case Op::empty_slots: return cpu::empty_slots;
@@ -51,6 +53,9 @@ Kernel find_kernel(graph::Op op) {
     case Op::delta_rule_grad: return cpu::delta_rule_grad;
     case Op::doubly_stochastic: return cpu::doubly_stochastic;
     case Op::doubly_stochastic_grad: return cpu::doubly_stochastic_grad;
+    case Op::windows: return cpu::windows;
+    case Op::pool: return cpu::pool;
+    case Op::pool_grad: return cpu::pool_grad;
     case Op::index_scores: return cpu::index_scores;
     case Op::index_scores_grad: return cpu::index_scores_grad;
     case Op::choose_keys: return cpu::choose_keys;

@@ -17,6 +17,7 @@ Kernel find_attention(graph::Op op);
 Kernel find_indexing(graph::Op op);
 Kernel find_linear_attention(graph::Op op);
 Kernel find_streams(graph::Op op);
+Kernel find_pooling(graph::Op op);
 Kernel find_vocabulary(graph::Op op);
 Kernel find_routing(graph::Op op);
 Kernel find_rows(graph::Op op);

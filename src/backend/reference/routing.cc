@@ -122,6 +122,31 @@ void top_k(const KernelCall& call) {
   });
 }
 
+void give_experts(const KernelCall& call) {
+  const std::int64_t k = call.operands[0].size(1);
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    for (std::int64_t i = 0; i < call.results[0].count(); ++i) {
+      const std::int32_t token = call.operands[1].as<std::int32_t>()[i / k];
+      call.results[0].as<std::int32_t>()[i] = static_cast<std::int32_t>(load(call.operands[0].as<T>()[token * k + i % k]));
+    }
+  });
+}
+
+void weigh(const KernelCall& call) {
+  const auto& of = std::get<graph::TopKOf>(call.attributes);
+  const View &scores = call.operands[0], &ids = call.operands[1];
+  const std::int64_t experts = scores.shape.back();
+  for_floating(scores.dtype, [&]<typename T>() {
+    for (std::int64_t first = 0; first < ids.count(); first += of.k) {
+      std::vector<Wide<T>> chosen;
+      for (std::int64_t c = 0; c < of.k; ++c)
+        chosen.push_back(load(scores.as<T>()[first / of.k * experts + ids.as<std::int32_t>()[first + c]]));
+      const std::vector<Wide<T>> weights = weigh(of, chosen);
+      for (std::int64_t c = 0; c < of.k; ++c) call.results[0].as<T>()[first + c] = store<T>(weights[static_cast<std::size_t>(c)]);
+    }
+  });
+}
+
 void top_k_grad(const KernelCall& call) {
   const auto& of = std::get<graph::TopKOf>(call.attributes);
   const View& dscores = call.results[0];
@@ -138,7 +163,8 @@ void top_k_grad(const KernelCall& call) {
       }
       d = weigh_back(of, chosen, std::move(d));
       for (std::int64_t c = 0; c < of.k; ++c) {
-        dscores.as<T>()[token * experts + ids[c]] = store<T>(d[static_cast<std::size_t>(c)]);
+        T& own = dscores.as<T>()[token * experts + ids[c]];  // an expert may be given twice
+        own = store<T>(load(own) + d[static_cast<std::size_t>(c)]);
       }
     }
   });
@@ -180,6 +206,8 @@ Kernel find_routing(graph::Op op) {
   switch (op) {
     case graph::Op::random_scores: return random_scores;
     case graph::Op::top_k: return top_k;
+    case graph::Op::give_experts: return give_experts;
+    case graph::Op::weigh: return weigh;
     case graph::Op::top_k_grad: return top_k_grad;
     case graph::Op::spread: return spread;
     case graph::Op::spread_grad: return spread_grad;

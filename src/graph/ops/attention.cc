@@ -38,7 +38,9 @@ bool inputs_fit(const NodeView& v, Inputs inputs) {
   for (std::size_t i = 5; inputs.has_key_tokens() && i < 7; ++i) {
     if (v.operand(i).shape != Shape{k[0], k[1]}) return false;
   }
-  if (inputs.is_sparse && !are_chosen_keys(v.operand(inputs.chosen()), {q[0], q[1], k[1]})) return false;
+  const std::int64_t pools = v.of<AttentionOf>().pools;
+  if (pools < 0 || pools > k[1] || (pools > 0 && !inputs.has_key_tokens())) return false;
+  if (inputs.is_sparse && !are_chosen_keys(v.operand(inputs.chosen()), {q[0], q[1], pools > 0 ? pools : k[1]})) return false;
   return !inputs.has_sinks() || v.operand(inputs.count - 1).shape == Shape{q[2]};
 }
 
@@ -77,14 +79,15 @@ double keys_in_reach(const NodeView& v) {
 double keys_of_a_query(const NodeView& v) {
   const std::int64_t queries = v.operand(0).shape[1];
   if (queries <= 1) return keys_in_reach(v);
-  return pairs_seen(queries, v.of<AttentionOf>()) / static_cast<double>(queries);
+  const auto& of = v.of<AttentionOf>();
+  return pairs_seen(queries, of) / static_cast<double>(queries) + static_cast<double>(of.pools) / 2;
 }
 
 // The share of keys and values that some query sees.
 double keys_read(const NodeView& v, std::size_t operand) {
   const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
   const bool are_keys = operand == 1 || operand == 2;
-  if (!are_keys || queries >= keys) return 1;
+  if (!are_keys || queries >= keys - v.of<AttentionOf>().pools) return 1;
   return (queries > 1 ? static_cast<double>(queries) : keys_in_reach(v)) / static_cast<double>(keys);
 }
 

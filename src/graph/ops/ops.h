@@ -24,10 +24,12 @@ extern const OpFacts kDetach, kIndexScores, kIndexScoresGrad, kChooseKeys, kChos
 extern const OpFacts kCausalConv, kCausalConvGrad, kDeltaRule, kDeltaRuleGrad;
 // streams.cc
 extern const OpFacts kDoublyStochastic, kDoublyStochasticGrad;
+// pooling.cc
+extern const OpFacts kWindows, kPool, kPoolGrad;
 // loss.cc
 extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores, kPositions, kVocabLoss;
 // routing.cc
-extern const OpFacts kRandomScores, kTopK, kTopKGrad, kSpread, kSpreadGrad, kExpertLoad;
+extern const OpFacts kRandomScores, kTopK, kTopKGrad, kGiveExperts, kWeigh, kSpread, kSpreadGrad, kExpertLoad;
 // slots.cc
 extern const OpFacts kSlotMask, kSlots, kFillSlots, kEmptySlots, kSlotProducts;
 // rows.cc: ops of regions.

@@ -55,6 +55,29 @@ std::string top_k_grad_shapes(const NodeView& v) {
   return fits ? "" : "scores [B, S, E], ids [B, S, K] and the cotangents of their weights";
 }
 
+std::string give_experts_shapes(const NodeView& v) {
+  const Shape &table = v.operand(0).shape, &tokens = v.operand(1).shape;
+  const bool fits = table.size() == 2 && tokens.size() == 2 && is_floating(v.operand(0).dtype) && v.operand(1).dtype == DType::int32 &&
+                    v.result(0).shape == Shape{tokens[0], tokens[1], table[1]} && v.result(0).dtype == DType::int32;
+  return fits ? "" : "a table [V, K] and tokens [B, S]";
+}
+
+void give_experts_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> tokens = table.own(v.operand(1).shape);
+  table.takes({kWhole, kWhole}).takes(tokens).gives({tokens[0], tokens[1], kWhole});
+}
+
+std::string weigh_shapes(const NodeView& v) {
+  const Value &scores = v.operand(0), &ids = v.operand(1), &weights = v.result(0);
+  const bool fits = all_have_tokens(v) && ids.dtype == DType::int32 && ids.shape[2] == v.of<TopKOf>().k && weights.shape == ids.shape &&
+                    weights.dtype == scores.dtype;
+  return fits ? "" : "scores [B, S, E] and ids [B, S, K]";
+}
+
+std::vector<Tensor> weigh_gradient(const Vjp& v) {
+  return {v.grad(Op::top_k_grad, {v.operands[0], v.operands[1], v.dy()}, {v.operands[0]})[0], {}};
+}
+
 std::string spread_shapes(const NodeView& v) {
   const bool fits = all_have_tokens(v) && v.operand(0).shape == v.operand(1).shape &&
                     v.result(0).shape[2] == v.of<SpreadOf>().experts;
@@ -106,6 +129,23 @@ const OpFacts kTopKGrad{.name = "top_k_grad",
                         .factors = per_token,
                         .gradient = kNoGradient,
                         .kernel = KernelKind::rows};
+const OpFacts kGiveExperts{.name = "give_experts",
+                           .attributes = blank<std::monostate>,
+                           .takes = {2},
+                           .gives = {1},
+                           .shapes = give_experts_shapes,
+                           .factors = give_experts_factors,
+                           .gradient = nothing_flows_back,
+                           .kernel = KernelKind::rows,
+                           .looked_up = 0};
+const OpFacts kWeigh{.name = "weigh",
+                     .attributes = blank<TopKOf>,
+                     .takes = {2},
+                     .gives = {1},
+                     .shapes = weigh_shapes,
+                     .factors = per_token,
+                     .gradient = weigh_gradient,
+                     .kernel = KernelKind::rows};
 const OpFacts kSpread{.name = "spread",
                       .attributes = blank<SpreadOf>,
                       .takes = {2},

@@ -5,7 +5,7 @@ namespace moesh::nn {
 MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const RouterInput& router,
               const Tokens& tokens) {
   const graph::Scope scope(builder, name);
-  Scores scores = router_scores(builder, context, router.x ? router.x : x, router.label, tokens);
+  Scores scores = router_scores(builder, context, router.x ? router.x : x, router.label, tokens, router.is_given);
   if (context.model.moe.softmax_over_all) scores.expert_scale = expert_scale(builder, context);
   const Experts weights = experts(builder, context);
   switch (context.model.moe.strategy) {
@@ -32,6 +32,7 @@ Scores constrain_scores(Scores scores, const Labels& labels) {
   const bool one_value = scores.choosing.id == scores.weighing.id;
   scores.choosing = constrain("gate_logits", scores.choosing, labels);
   scores.weighing = one_value ? scores.choosing : constrain("pre_bias_logits", scores.weighing, labels);
+  if (scores.given) scores.given = constrain("given_experts", scores.given, labels);
   if (scores.numbers) scores.numbers = constrain("token_numbers", scores.numbers, {labels[0], labels[1]});
   return scores;
 }

@@ -13,10 +13,12 @@ struct MoeResult {
   Tensor load;          // [E + 1]: tokens of each expert, then the number of dropped choices; only in training
 };
 
-// The router's input, if it differs from the experts' input, and the label of the input dim of its kernel.
+// The label of the input dim of the router's kernel, the router's input, if it differs from the experts' input, and whether a table gives
+// each token's experts.
 struct RouterInput {
   const char* label;
   Tensor x = {};
+  bool is_given = false;
 };
 MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const RouterInput& router, const Tokens& tokens);
 

@@ -14,6 +14,7 @@ Tensor score_function(const Context& context, Tensor logits) {
   const std::string& function = context.settings.text("routed_score_func");
   if (function == "sigmoid") return unary(graph::Unary::sigmoid, logits);
   if (function == "softmax") return softmax(logits);
+  if (function == "sqrtsoftplus") return unary(graph::Unary::sqrt, unary(graph::Unary::softplus, logits));
   return logits;
 }
 
@@ -31,9 +32,21 @@ Tensor random_scores(Builder& builder, const Context& context, const Scores& sco
                          {context.rows, context.length, of.experts}, DType::float32);
 }
 
+// The experts of each token. As in MaxText, the table of these whole numbers is float32.
+Tensor look_up_experts(Builder& builder, const Context& context, Tensor ids_BS) {
+  const config::ModelShape& model = context.model;
+  const graph::Initializer in_turns{graph::Initializer::Kind::turns, model.moe.experts};
+  const Tensor table_VK = builder.parameter("tid2eid", {model.vocab_size, model.moe.experts_per_token}, DType::float32,
+                                            {{labels::none, labels::none}, in_turns, Role::expert_table,
+                                             graph::ParameterOf::Labelled::never});
+  const Shape shape{ids_BS.size(0), ids_BS.size(1), model.moe.experts_per_token};
+  return builder.add_one(graph::Op::give_experts, "given", {table_VK, ids_BS}, {}, shape, DType::int32);
+}
+
 }  // namespace
 
-Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, const char* label, const Tokens& tokens) {
+Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, const char* label, const Tokens& tokens, bool is_given) {
+  const Tensor given = is_given ? look_up_experts(builder, context, tokens.ids) : Tensor{};
   const graph::Scope scope(builder, "gate");
   const config::ModelShape& model = context.model;
   const DType dtype = model.float32_gate_logits ? DType::float32 : model.compute_dtype;
@@ -45,8 +58,10 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
   const auto weighing = [&](Tensor scores) {
     return model.moe.softmax_over_all ? cast(softmax(cast(scores, DType::float32)), model.compute_dtype) : scores;
   };
-  if (!model.moe.routed_bias) return {scored, weighing(scored), tokens.numbers, tokens.draw_keys};
-  const Tensor bias = parameter(builder, context, "bias", {model.moe.experts}, {{labels::none}, zeros(), Role::router_bias}, dtype);
+  if (is_given || !model.moe.routed_bias) return {scored, weighing(scored), tokens.numbers, tokens.draw_keys, given};
+  graph::ParameterOf of_bias{{labels::none}, zeros(), Role::router_bias};
+  of_bias.stacks_in_front = model.block == Block::deepseek4;
+  const Tensor bias = parameter(builder, context, "bias", {model.moe.experts}, of_bias, dtype);
   const Tensor biased = add_bias(scored, bias);
   return {biased, config::routes_by_groups(context.settings) ? scored : weighing(biased), tokens.numbers, tokens.draw_keys};
 }
@@ -58,14 +73,14 @@ Tensor expert_scale(Builder& builder, const Context& context) {
 graph::TopKOf routing_of(const Context& context) {
   using Weights = graph::TopKOf::Weights;
   const config::Settings& settings = context.settings;
-  const bool deepseek = context.model.block == Block::deepseek;
+  const bool deepseek = config::is_deepseek(context.model.block);
   graph::TopKOf of;
   of.k = context.model.moe.experts_per_token;
   const std::string& asked = settings.text("routed_weights");
   const bool has_scores = deepseek || context.model.moe.weights_inputs || context.model.moe.softmax_over_all;
   const bool by_scores = asked.empty() ? has_scores : asked != "softmax";
   of.weights = by_scores ? Weights::chosen : Weights::softmax_of_chosen;
-  of.normalize = deepseek ? settings.text("routed_score_func") == "sigmoid" : settings.boolean("norm_topk_prob");
+  of.normalize = deepseek ? config::normalizes_scores(settings) : settings.boolean("norm_topk_prob");
   if (!asked.empty()) of.normalize = asked == "normalized";
   of.normalize_epsilon = deepseek ? 1e-20 : 0;
   of.scale = deepseek ? settings.real("routed_scaling_factor") : 1;
@@ -78,6 +93,8 @@ graph::TopKOf routing_of(const Context& context) {
 Routed route(Builder& builder, const Context& context, const Scores& scores) {
   graph::TopKOf of = routing_of(context);
   const Shape shape{context.rows, context.length, of.k};
+  if (scores.given && !scores.numbers)
+    return {builder.add_one(graph::Op::weigh, "weigh", {scores.weighing, scores.given}, of, shape, scores.weighing.dtype()), scores.given};
   std::vector<Tensor> operands{scores.choosing};
   if (scores.numbers) {
     of.groups = 0;
@@ -114,7 +131,7 @@ Tensor expert_load(Builder& builder, const Context& context, const Routed& route
 // weight.
 Tensor balance_loss(Builder& builder, const Context& context, const Scores& scores, const Routed& routed) {
   const double weight = context.settings.real("load_balance_loss_weight");
-  if (weight <= 0) return {};
+  if (weight <= 0 || scores.given) return {};
   const graph::Scope scope(builder, "balance_loss");
   const Tensor density_BE = choices(builder, context, routed);
   const Tensor probability_BE = reduce(graph::Reduction::sum, softmax(cast(scores.choosing, DType::float32)), {1});

@@ -11,6 +11,7 @@ struct Scores {
   // Only if experts are drawn at random, regardless of the scores: the tokens' numbers [B, S], and the layer's key [2].
   Tensor numbers = {};
   Tensor draw_key = {};
+  Tensor given = {};         // [B, S, K], int32: the experts of each token, if a table gives them, regardless of the scores
   Tensor expert_scale = {};  // [E]: factors of the experts' weights; absent if there are none
 };
 
@@ -19,8 +20,9 @@ struct Routed {
   Tensor ids;      // [B, S, K]
 };
 
-// `label`: of the input dim of the router's kernel.
-Scores router_scores(Builder& builder, const Context& context, Tensor x, const char* label, const Tokens& tokens);
+// `label`: of the input dim of the router's kernel. `is_given`: a table gives each token's experts.
+Scores router_scores(Builder& builder, const Context& context, Tensor x, const char* label, const Tokens& tokens,
+                     bool is_given);
 
 // The learned scale of each expert, which multiplies the weights for it.
 Tensor expert_scale(Builder& builder, const Context& context);

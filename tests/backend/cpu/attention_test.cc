@@ -44,11 +44,36 @@ Call sparse(Call call) {
   of.is_sparse = true;
   const bool has_key_tokens = call.operands.size() >= 7;
   const Shape &q = call.operands[0].shape, &k = call.operands[1].shape;
-  Tensor chosen = draws({q[0], q[1], graph::words_of_keys(k[1])}, 5, 1u << 31);
+  Tensor chosen = draws({q[0], q[1], graph::words_of_keys(of.pools > 0 ? of.pools : k[1])}, 5, 1u << 31);
   for (std::int64_t i = 0; i < chosen.count(); i += 3) chosen.set(i, 0);
   call.attributes = of;
   call.operands.insert(call.operands.begin() + (has_key_tokens ? 7 : 5), chosen);
   call.results.resize(1, Tensor(DType::float32, {}));  // the highest score of no key is that of none
+  return call;
+}
+
+// The same call with pools behind its keys: of each so many tokens, of one segment or of none.
+Call with_pools(Call call, std::int64_t tokens) {
+  auto of = std::get<AttentionOf>(call.attributes);
+  const Shape key = call.operands[1].shape;
+  const std::int64_t rows = key[0], length = key[1], pools = length / tokens, all = length + pools;
+  of.pools = pools;
+  for (const std::size_t i : {1u, 2u}) {
+    Shape shape = call.operands[i].shape;
+    shape[1] = all;
+    call.operands[i] = noise(call.operands[i].dtype, shape, 10 + static_cast<int>(i));
+  }
+  Tensor order(DType::int32, {rows, all}), segments(DType::int32, {rows, all});
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t t = 0; t < all; ++t) {
+      const std::int64_t from = row * length + (t < length ? t : (t - length) * tokens);
+      const bool has_several = t >= length && call.operands[4].at(from) != call.operands[4].at(from + tokens - 1);
+      order.set(row * all + t, call.operands[3].at(from) + static_cast<double>(t < length ? 0 : tokens - 1));
+      segments.set(row * all + t, has_several ? -1 : call.operands[4].at(from));
+    }
+  }
+  call.attributes = of;
+  call.operands.insert(call.operands.begin() + 5, {order, segments});
   return call;
 }
 
@@ -97,6 +122,21 @@ TEST(Attention, OfChosenKeysAndItsGradientsAreThePlainOnes) {
         const Call call = sparse(call_of(dtype, {.queries = 300}, of, sinks));
         hold_to_plain(call);
         hold_to_plain(gradient_of(call), dtype == DType::bfloat16 ? 0.02 : 0);
+      }
+    }
+  }
+}
+
+TEST(Attention, OfPoolsAndItsGradientsAreThePlainOnes) {
+  for (const AttentionOf& of : kinds()) {
+    if (of.chunk > 0) continue;
+    for (const auto& [queries, tokens] : std::vector<std::pair<std::int64_t, std::int64_t>>{{70, 4}, {500, 4}, {300, 33}, {40, 50}}) {
+      for (const DType dtype : floating_types()) {
+        const Call call = with_pools(call_of(dtype, {.queries = queries}, of, true), tokens);
+        for (const Call& each : {call, sparse(call)}) {
+          hold_to_plain(each);
+          hold_to_plain(gradient_of(each), dtype == DType::bfloat16 ? 0.02 : 0);
+        }
       }
     }
   }

@@ -52,6 +52,39 @@ TEST(TopK, GradientIsItsSlope) {
   }
 }
 
+// Experts that are given, some of them twice.
+Call weigh(const TopKOf& of, DType dtype) {
+  return {Op::weigh, of, {noise(dtype, {2, 30, 16}, 1, 0.05, 1), draws({2, 30, of.k}, 2, 6)}, {Tensor(dtype, {2, 30, of.k})}};
+}
+
+TEST(GiveExperts, IsThePlainOne) {
+  for (const DType dtype : floating_types()) {
+    const Tensor ids = draws({9, 3}, 1, 16);
+    Tensor table(dtype, {9, 3});
+    for (std::int64_t i = 0; i < table.count(); ++i) table.set(i, ids.at(i));
+    hold_to_plain({Op::give_experts, {}, {table, draws({2, 30}, 2, 9)}, {Tensor(DType::int32, {2, 30, 3})}});
+  }
+}
+
+TEST(Weigh, AndItsGradientAreThePlainOnes) {
+  for (const TopKOf& of : {mixtral(), qwen3(), deepseek2(), deepseek3()}) {
+    for (const DType dtype : floating_types()) {
+      const Call call = weigh(of, dtype);
+      hold_to_plain(call);
+      hold_to_plain({Op::top_k_grad, of, {call.operands[0], call.operands[1], noise(dtype, {2, 30, of.k}, 3)}, {call.operands[0]}},
+                    dtype == DType::bfloat16 ? 0.02 : 0);
+    }
+  }
+}
+
+TEST(Weigh, GradientIsItsSlope) {
+  for (const TopKOf& of : {mixtral(), qwen3(), deepseek2(), deepseek3()}) {
+    const Call call = weigh(of, DType::float64);
+    const Tensor dweights = noise(DType::float64, {2, 30, of.k}, 3);
+    hold_to_differences(call, {dweights}, Op::top_k_grad, {call.operands[0], call.operands[1], dweights}, {0});
+  }
+}
+
 TEST(TopK, TakesTheLowerIndexAmongEquals) {
   const Tensor scores = values(DType::float32, {1, 1, 6}, {1, 3, 2, 3, 2, 3});
   const Tensors made = run({Op::top_k, TopKOf{.k = 4}, {scores}, {Tensor(DType::float32, {1, 1, 4}), Tensor(DType::int32, {1, 1, 4})}});
