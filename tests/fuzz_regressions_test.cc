@@ -29,6 +29,7 @@ void run_cases(const std::string& folder, Target target) {
   for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "tests/fuzz_regressions" / folder)) {
     paths.insert(entry.path());
   }
+  ASSERT_FALSE(paths.empty());
   for (const std::filesystem::path& path : paths) {
     SCOPED_TRACE(path.string());
     EXPECT_NO_THROW(target(bytes_of(path)));

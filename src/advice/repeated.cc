@@ -157,6 +157,82 @@ void find_repeated_state(const StepView& view, const Repeated& repeated, std::ve
   findings.push_back(std::move(f));
 }
 
+bool is_sharded(const sharding::Spec& spec, const mesh::Mesh& mesh) {
+  const sharding::AxisList axes = sharding::distinct_axes(spec);
+  return std::any_of(axes.begin(), axes.end(), [&](AxisIndex axis) { return mesh.axis(axis).size() > 1; });
+}
+
+// Whether the dim is that of a stack: sharded, its layers would have to be fetched one by one.
+bool stacks_layers(const std::string& label) { return label.ends_with("layers") || label.ends_with("blocks"); }
+
+// State that every device has all of, by the labels of it that no rule names.
+struct Whole {
+  std::int64_t bytes = 0;
+  std::set<std::string> parameters;
+  std::map<std::string, std::int64_t> of_labels;
+};
+
+Whole whole_state(const StepView& view) {
+  const sharding::Layout& layout = view.session.layout;
+  std::set<std::string> ruled;
+  for (const config::AxisRule& rule : layout.rules) ruled.insert(rule.label);
+  Whole whole;
+  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
+    if (tensors == &layout.moments && has_moments_on_host(view)) continue;
+    for (const sharding::LaidTensor& tensor : *tensors) {
+      if (is_sharded(tensor.spec, layout.mesh)) continue;
+      const std::int64_t bytes = bytes_per_device(tensor, layout.mesh);
+      whole.bytes += bytes;
+      bool has_own = false;
+      for (const std::string& label : tensor.labels()) {
+        if (label.empty() || ruled.contains(label) || stacks_layers(label)) continue;
+        whole.of_labels[label] += bytes;
+        has_own = true;
+      }
+      if (has_own && tensors == &layout.parameters) whole.parameters.insert(tensor.path);
+    }
+  }
+  return whole;
+}
+
+// Whether the axis shards other parameters and would divide all dims with the label.
+bool may_shard(const sharding::Layout& layout, AxisIndex axis, const std::string& label) {
+  const std::int64_t size = layout.mesh.axis(axis).size();
+  bool shards = false;
+  for (const sharding::LaidTensor& tensor : layout.parameters) {
+    shards = shards || holds(sharding::distinct_axes(tensor.spec), axis);
+    for (std::size_t dim = 0; dim < tensor.labels().size(); ++dim) {
+      if (tensor.labels()[dim] == label && tensor.shape[dim] % size != 0) return false;
+    }
+  }
+  return shards && size > 1;
+}
+
+void find_whole_state(const StepView& view, std::vector<Finding>& findings) {
+  const sharding::Layout& layout = view.session.layout;
+  const auto usable = static_cast<double>(view.step.forecast.usable_memory);
+  const Whole whole = whole_state(view);
+  const bool is_told = !view.step.forecast.fits();
+  if (is_told || whole.of_labels.empty() || static_cast<double>(whole.bytes) < kMemoryWorthSaying * usable) return;
+  std::vector<std::string> labels;
+  for (const auto& [label, bytes] : whole.of_labels) labels.push_back(label);
+  std::stable_sort(labels.begin(), labels.end(),
+                   [&](const std::string& a, const std::string& b) { return whole.of_labels.at(a) > whole.of_labels.at(b); });
+  Finding f{Severity::warning, "whole-weights", labels.front(),
+            fmt::format("every device has all {} of {}: no rule names {}", human_bytes(whole.bytes),
+                        has_moments_on_host(view) ? "some parameters" : "some parameters with their moments", sharding::few_of(labels)),
+            sharding::few_of({whole.parameters.begin(), whole.parameters.end()}, 3),
+            fmt::format("{} of a device's memory", percent(static_cast<double>(whole.bytes) / usable))};
+  for (const std::string& label : labels) {
+    for (std::size_t i = 0; i < layout.mesh.axes().size(); ++i) {
+      if (may_shard(layout, static_cast<AxisIndex>(i), label))
+        sharding::add_try(sharding::with_rules(layout, {{label, {{layout.mesh.axes()[i].name}}}}), f.tries);
+    }
+  }
+  f.gain = sharding::Gain::memory;
+  findings.push_back(std::move(f));
+}
+
 }  // namespace
 
 std::vector<Repeated> repeated_along(const StepView& view) {
@@ -183,6 +259,7 @@ void find_repeated(const StepView& view, const std::vector<std::string>& sets, s
     find_repeated_work(view, repeated, sets, findings);
     if (!is_told("sharding-tolerance", axis)) find_repeated_state(view, repeated, findings);
   }
+  find_whole_state(view, findings);
 }
 
 }  // namespace moesh::advice

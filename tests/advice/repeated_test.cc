@@ -54,5 +54,24 @@ TEST(RepeatedState, IsWithoutMomentsOnTheHost) {
                                        human_bytes(bytes_of(large.session.layout.parameters, large.session.mesh))));
 }
 
+// No rule of MaxText's names the labels of the kernels by which DeepSeek 4's heads go out.
+TEST(WholeWeights, AreToldWithARuleThatShardsThem) {
+  const std::string request = "model_name=deepseek4-284b compile_topology=v5p-512 ici_fsdp_parallelism=32 ici_expert_parallelism=8 per_device_batch_size=1 ";
+  const auto found = [](const std::string& words) {
+    const Planned planned = plan_step(test::words_of(words));
+    std::vector<Finding> findings;
+    find_repeated({planned.session, planned.step}, {}, findings);
+    std::erase_if(findings, [](const Finding& f) { return f.check != "whole-weights"; });
+    return findings;
+  };
+  const std::vector<Finding> whole = found(request);
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_THAT(whole[0].what, testing::HasSubstr("of some parameters with their moments: no rule names o_groups, o_lora_up_proj"));
+  const std::string rule = "logical_axis_rules=[[o_lora_up_proj,[fsdp]]]";
+  EXPECT_THAT(whole[0].tries, testing::Contains(testing::ElementsAre(rule)));
+  EXPECT_TRUE(found(request + rule).empty());
+  EXPECT_TRUE(found(kData).empty());
+}
+
 }  // namespace
 }  // namespace moesh::advice
