@@ -198,8 +198,7 @@ void AttentionPanel<T>::take_words(int first, std::int64_t word, std::int32_t* t
 
 template <typename T>
 template <bool kIsSparse>
-[[gnu::target("avx512f")]] void AttentionPanel<T>::scale_and_hide_32(const Sight& sight, Range keys, float scale, float* scores,
-                                                                     float* largest) const {
+void AttentionPanel<T>::scale_and_hide_32(const Sight& sight, Range keys, float scale, float* scores, float* largest) const {
   const std::int32_t* const places = of_.key_order + row_ * of_.shape.keys;
   const std::int32_t* const segments = of_.key_segments + row_ * of_.shape.keys;
   const __m512 scales = _mm512_set1_ps(scale), nothing = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
