@@ -71,23 +71,29 @@ bool has_moments_on_host(const StepView& view) {
   return train::keeps_moments_on_host(view.session.loaded.settings, view.session.target.chip);
 }
 
+// Calls body(tensor, is_parameter) for each parameter and moment in the devices' memory.
+template <typename Body>
+void for_state(const StepView& view, const Body& body) {
+  const sharding::Layout& layout = view.session.layout;
+  for (const sharding::LaidTensor& tensor : layout.parameters) body(tensor, true);
+  if (has_moments_on_host(view)) return;
+  for (const sharding::LaidTensor& tensor : layout.moments) body(tensor, false);
+}
+
 void add_values(const StepView& view, Repeated& repeated) {
   const plan::Plan& plan = view.step.program.plan;
   for (const forecast::Held& held : view.step.forecast.memory.held) {
     if (held.component != forecast::Component::saved_activations || held.view < 0) continue;
     if (!holds(plan.buffer_of(held.view).distinct, repeated.axis)) repeated.activations += held.bytes;
   }
-  const sharding::Layout& layout = view.session.layout;
-  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
-    if (tensors == &layout.moments && has_moments_on_host(view)) continue;
-    for (const sharding::LaidTensor& tensor : *tensors) {
-      if (!holds(sharding::distinct_axes(tensor.spec), repeated.axis)) repeated.state += bytes_per_device(tensor, layout.mesh);
-    }
-  }
+  for_state(view, [&](const sharding::LaidTensor& tensor, bool) {
+    if (!holds(sharding::distinct_axes(tensor.spec), repeated.axis)) repeated.state += bytes_per_device(tensor, view.session.layout.mesh);
+  });
 }
 
-bool lays_activations_on(const sharding::Layout& layout, AxisIndex axis) {
-  return std::any_of(layout.activations.begin(), layout.activations.end(),
+// Whether the axis shards any of the tensors.
+bool is_any_on(const std::vector<sharding::LaidTensor>& tensors, AxisIndex axis) {
+  return std::any_of(tensors.begin(), tensors.end(),
                      [&](const sharding::LaidTensor& tensor) { return holds(sharding::distinct_axes(tensor.spec), axis); });
 }
 
@@ -121,9 +127,9 @@ void find_repeated_work(const StepView& view, const Repeated& repeated, const st
   const std::string labels = labels_on(layout, repeated.axis);
   Finding f{Severity::warning, "repeated-work", axis.name,
             fmt::format("the {} devices along {} repeat {}: {}", axis.size(), axis.name, join(what, " and "),
-                        labels.empty()                               ? "no rule lays anything on it"
-                        : lays_activations_on(layout, repeated.axis) ? "rules lay only " + labels + " on it"
-                                                                     : "rules lay only weights on it (" + labels + ")"),
+                        labels.empty()                                 ? "no rule lays anything on it"
+                        : is_any_on(layout.activations, repeated.axis) ? "rules lay only " + labels + " on it"
+                                                                       : "rules lay only weights on it (" + labels + ")"),
             much_work ? join(ops, ", ") : "saved activations",
             much_work ? fmt::format("each step does for {} devices what {} could", layout.mesh.devices(),
                                     layout.mesh.devices() / axis.size())
@@ -157,11 +163,6 @@ void find_repeated_state(const StepView& view, const Repeated& repeated, std::ve
   findings.push_back(std::move(f));
 }
 
-bool is_sharded(const sharding::Spec& spec, const mesh::Mesh& mesh) {
-  const sharding::AxisList axes = sharding::distinct_axes(spec);
-  return std::any_of(axes.begin(), axes.end(), [&](AxisIndex axis) { return mesh.axis(axis).size() > 1; });
-}
-
 // Whether the dim is that of a stack: sharded, its layers would have to be fetched one by one.
 bool stacks_layers(const std::string& label) { return label.ends_with("layers") || label.ends_with("blocks"); }
 
@@ -177,35 +178,30 @@ Whole whole_state(const StepView& view) {
   std::set<std::string> ruled;
   for (const config::AxisRule& rule : layout.rules) ruled.insert(rule.label);
   Whole whole;
-  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
-    if (tensors == &layout.moments && has_moments_on_host(view)) continue;
-    for (const sharding::LaidTensor& tensor : *tensors) {
-      if (is_sharded(tensor.spec, layout.mesh)) continue;
-      const std::int64_t bytes = bytes_per_device(tensor, layout.mesh);
-      whole.bytes += bytes;
-      bool has_own = false;
-      for (const std::string& label : tensor.labels()) {
-        if (label.empty() || ruled.contains(label) || stacks_layers(label)) continue;
-        whole.of_labels[label] += bytes;
-        has_own = true;
-      }
-      if (has_own && tensors == &layout.parameters) whole.parameters.insert(tensor.path);
+  for_state(view, [&](const sharding::LaidTensor& tensor, bool is_parameter) {
+    if (sharding::shards(sharding::distinct_axes(tensor.spec), layout.mesh) > 1) return;
+    const std::int64_t bytes = bytes_per_device(tensor, layout.mesh);
+    whole.bytes += bytes;
+    bool has_own = false;
+    for (const std::string& label : tensor.labels()) {
+      if (label.empty() || ruled.contains(label) || stacks_layers(label)) continue;
+      whole.of_labels[label] += bytes;
+      has_own = true;
     }
-  }
+    if (has_own && is_parameter) whole.parameters.insert(tensor.path);
+  });
   return whole;
 }
 
 // Whether the axis shards other parameters and would divide all dims with the label.
 bool may_shard(const sharding::Layout& layout, AxisIndex axis, const std::string& label) {
   const std::int64_t size = layout.mesh.axis(axis).size();
-  bool shards = false;
   for (const sharding::LaidTensor& tensor : layout.parameters) {
-    shards = shards || holds(sharding::distinct_axes(tensor.spec), axis);
     for (std::size_t dim = 0; dim < tensor.labels().size(); ++dim) {
       if (tensor.labels()[dim] == label && tensor.shape[dim] % size != 0) return false;
     }
   }
-  return shards && size > 1;
+  return size > 1 && is_any_on(layout.parameters, axis);
 }
 
 void find_whole_state(const StepView& view, std::vector<Finding>& findings) {

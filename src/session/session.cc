@@ -84,7 +84,7 @@ bool exchanges_tokens(const Session& session) {
   const auto axes_of = [&](const Labels& of) { return sharding::distinct_axes(sharding::resolve_spec(of, rules, session.mesh)); };
   const sharding::AxisList tokens = axes_of({batch, labels::activation_norm_length});
   for (const sharding::AxisIndex axis : axes_of({labels::exp})) {
-    if (session.mesh.axis(axis).size() > 1 && std::find(tokens.begin(), tokens.end(), axis) != tokens.end()) return true;
+    if (session.mesh.axis(axis).size() > 1 && sharding::holds(tokens, axis)) return true;
   }
   return false;
 }
