@@ -37,7 +37,7 @@ double reached_memory(KernelKind kind) {
 }  // namespace
 
 double flops_per_second(const mesh::Chip& chip, DType dtype, graph::Rounded rounded) {
-  const double f32 = chip.f32_flops_per_second.value_or(1e12);
+  const double f32 = chip.f32_rate().value_or(1e12);
   const double of_operands = dtype == DType::bfloat16 ? chip.bf16_flops_per_second.value_or(f32) : f32;
   switch (rounded) {
     case graph::Rounded::int8: return chip.int8_flops_per_second.value_or(of_operands);

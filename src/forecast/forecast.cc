@@ -98,7 +98,7 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   made.exposed = schedule.seconds - schedule.kernels;
   const auto devices = static_cast<double>(plan.mesh.devices());
   made.tokens_per_second_per_device = size.tokens / devices / made.seconds;
-  const double peak = target.chip.bf16_flops_per_second.value_or(target.chip.f32_flops_per_second.value_or(0));
+  const double peak = target.chip.bf16_flops_per_second.value_or(target.chip.f32_rate().value_or(0));
   const double peak_of_all = target.chip.is_shared_machine() ? peak : peak * devices;
   if (peak > 0 && size.model_flops > 0) made.mfu = size.model_flops / made.seconds / peak_of_all;
   made.kernel_times = std::move(lists.kernels);

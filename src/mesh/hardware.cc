@@ -95,6 +95,21 @@ std::optional<double> optional_rate(const YamlNode& node, std::string_view field
   return value == nullptr ? std::nullopt : std::optional(rate_of(*value, field));
 }
 
+// One rate, or a rate for each precision.
+std::optional<std::array<double, 3>> optional_rates_of_float32(const YamlNode& file, std::string_view field) {
+  const YamlNode* value = given(file, field);
+  if (value == nullptr) return std::nullopt;
+  if (value->type != YamlNode::Type::mapping) {
+    const double rate = rate_of(*value, field);
+    return {{rate, rate, rate}};
+  }
+  check_fields(*value, field, {"default", "high", "highest"});
+  std::array<double, 3> rates{};
+  for (std::size_t i = 0; const char* precision : {"default", "high", "highest"})
+    rates[i++] = rate_of(required(*value, field, precision), precision);
+  return rates;
+}
+
 double optional_share(const YamlNode& node, std::string_view field, double otherwise) {
   const YamlNode* value = given(node, field);
   return value == nullptr ? otherwise : real_of(*value, field, kLeastReached, 1);
@@ -305,7 +320,7 @@ Chip load_chip(const YamlNode& file, std::string name) {
   chip.devices_per_chip = optional_count(file, "devices_per_chip", 1, kMostPerChip);
   chip.bf16_flops_per_second = optional_rate(file, "bf16_flops_per_second");
   chip.fp8_flops_per_second = optional_rate(file, "fp8_flops_per_second");
-  chip.f32_flops_per_second = optional_rate(file, "f32_flops_per_second");
+  chip.f32_flops_per_second = optional_rates_of_float32(file, "f32_flops_per_second");
   chip.int8_flops_per_second = optional_rate(file, "int8_flops_per_second");
   chip.bf16_reached = optional_share(file, "bf16_reached", chip.bf16_reached);
   chip.fp8_reached = optional_share(file, "fp8_reached", chip.bf16_reached);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -66,6 +68,10 @@ struct TimedWork {
 // cores. The key is the op and its dtype, "einsum bfloat16"; the points go from the least work to the most.
 using MeasuredTimes = std::map<std::string, std::vector<TimedWork>, std::less<>>;
 
+// How exact products of float32 are on units for narrower numbers. TPUs multiply in one, three or six passes of bf16; many GPUs in TF32,
+// unless the highest precision is asked for.
+enum class Precision : std::uint8_t { lowest, high, highest };
+
 // Figures are per device, and rates are peak rates. Of devices that share one measured machine they are the machine's: the rates of all its
 // threads, and memory that the devices divide (find_topology).
 struct Chip {
@@ -73,7 +79,8 @@ struct Chip {
   std::string title;  // "Google TPU v5p"
   std::optional<double> bf16_flops_per_second;
   std::optional<double> fp8_flops_per_second;
-  std::optional<double> f32_flops_per_second;
+  std::optional<std::array<double, 3>> f32_flops_per_second;  // by Precision
+  Precision precision = Precision::lowest;                    // that the run asks for
   std::optional<double> int8_flops_per_second;
   // The measured share of those rates that large matrix products of the best shapes reach. That of fp8 holds for int8 too.
   double bf16_reached = 0.8;
@@ -90,6 +97,11 @@ struct Chip {
   std::variant<GridSizes, NodeSizes, AnySizes> sizes;
   std::vector<std::string> source;  // public documents
 
+  std::optional<double> f32_rate() const {
+    if (!f32_flops_per_second) return std::nullopt;
+    return (*f32_flops_per_second)[static_cast<std::size_t>(precision)];
+  }
+  bool has_rate_by_precision() const { return f32_flops_per_second && f32_flops_per_second->front() != f32_flops_per_second->back(); }
   bool is_shared_machine() const { return !measured.empty(); }
   // Whether devices use the host's memory, as the virtual devices of one machine do, which have no memory of their own.
   bool has_memory_of_host() const {

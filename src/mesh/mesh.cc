@@ -250,12 +250,24 @@ std::int64_t Mesh::device_at(const std::vector<std::int64_t>& coordinates) const
   return slice * slice_devices + within;
 }
 
+namespace {
+
+Precision precision_of(const config::Settings& settings) {
+  const std::string& word = settings.text("matmul_precision");
+  if (word == "high") return Precision::high;
+  return word == "highest" || word == "float32" ? Precision::highest : Precision::lowest;
+}
+
+}  // namespace
+
 Topology target_of(const config::Settings& settings) {
   check_axes(settings);
   const std::string& name = settings.text("compile_topology");
   if (!name.empty()) {
     const std::int64_t slices = settings.integer("compile_topology_num_slices");
-    return find_topology(name, slices > 0 ? slices : 1);
+    Topology target = find_topology(name, slices > 0 ? slices : 1);
+    target.chip.precision = precision_of(settings);
+    return target;
   }
   const std::vector<Factor> ici = factors_of(settings, Level::ici);
   const std::int64_t known = known_product(ici);

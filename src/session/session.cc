@@ -111,8 +111,15 @@ void note_idle_exchange(const Session& session) {
   if (!keys.empty()) log_notice(fmt::format("without effect on this mesh: {} (only with experts on several devices)", join(keys, ", ")));
 }
 
+void note_idle_precision(const Session& session) {
+  const config::Settings& settings = session.loaded.settings;
+  if (settings.is_default("matmul_precision") || session.target.chip.has_rate_by_precision()) return;
+  log_notice(fmt::format("without effect on {}: matmul_precision (products of float32 have one rate there)", session.target.name));
+}
+
 Session noted(Session session) {
   note_idle_exchange(session);
+  note_idle_precision(session);
   if (!session.decodes) mesh::note_balance(session.loaded.settings, session.mesh);
   return session;
 }

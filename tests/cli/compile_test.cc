@@ -88,6 +88,16 @@ TEST(Compile, TellsWhichPeakTheMfuIsOf) {
   EXPECT_EQ(json_of(line + " --json")["mfu_is_of_the_peak_of"], "bfloat16");
 }
 
+TEST(Compile, TakesThePrecisionOfProductsIntoAccount) {
+  const std::string request = "model_name=qwen3-0.6b opt_type=muon max_target_length=256 ";
+  const auto seconds = [&](const std::string& words) { return json_of("compile --json " + request + words)["seconds_per_step"].get<double>(); };
+  EXPECT_LT(1.2 * seconds("compile_topology=v5p-8"), seconds("compile_topology=v5p-8 matmul_precision=highest"));
+  EXPECT_EQ(seconds("compile_topology=mi355x-8"), seconds("compile_topology=mi355x-8 matmul_precision=highest"));
+  EXPECT_THAT(outcome("compile " + request + "compile_topology=mi355x-8 matmul_precision=highest").err,
+              HasSubstr("without effect on mi355x-8: matmul_precision (products of float32 have one rate there)"));
+  EXPECT_THAT(outcome("compile " + request + "compile_topology=v5p-8 matmul_precision=highest").err, Not(HasSubstr("matmul_precision")));
+}
+
 TEST(Compile, FitsTheTerminal) {
   for (const char* columns : {"80", "120"}) {
     const test::Variable width("COLUMNS", columns);

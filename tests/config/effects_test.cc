@@ -359,6 +359,7 @@ std::string key_of(const Effect& effect) { return effect.change.substr(0, effect
 const std::set<std::string> kElsewhere{
     "skip_step_interval",        // RecentSteps.LimitByTheLastOnes
     "skip_step_scaling_factor",  // RecentSteps.LimitByTheLastOnes
+    "matmul_precision",       // Compile.TakesThePrecisionOfProductsIntoAccount
     "base_config",            // Load.ReadsWhatAFileInheritsBeforeIt
     "override_model_config",  // LoadModel.RefusesAnOverrideThatContradictsThePreset
     "num_pipeline_repeats",   // Pipeline.RefusesLayersThatDoNotDivide

@@ -121,7 +121,6 @@ TEST(Honesty, WhatChangesNoResultIsNoted) {
       "gcs_metrics=true",
       "debug_sharding=true",
       "enable_dropout=false",
-      "matmul_precision=highest",
   };
   for (const char* request : requests) {
     const std::string words = request;

@@ -1,4 +1,5 @@
 // What the hardware catalogue contains, how names are looked up in it, and what is said about wrong files and names.
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -145,7 +146,11 @@ TEST(Catalogue, GivesEveryKindItsSourceItsRatesAndAWayOutOfTheSlice) {
     EXPECT_FALSE(chip.title.empty());
     EXPECT_FALSE(chip.source.empty());
     ASSERT_TRUE(chip.bf16_flops_per_second && chip.f32_flops_per_second);
-    EXPECT_LT(*chip.f32_flops_per_second, *chip.bf16_flops_per_second);
+    const auto [lowest, high, highest] = *chip.f32_flops_per_second;
+    EXPECT_LT(highest, *chip.bf16_flops_per_second);
+    EXPECT_LE(highest, high);
+    EXPECT_LE(high, lowest);
+    EXPECT_LE(lowest, *chip.bf16_flops_per_second);
     EXPECT_GE(chip.fp8_flops_per_second.value_or(*chip.bf16_flops_per_second), *chip.bf16_flops_per_second);
     EXPECT_LE(chip.usable_memory_bytes, chip.memory_bytes);
     EXPECT_GE(chip.links.size(), 2u);
@@ -355,6 +360,20 @@ TEST(LoadChip, TakesAListOfSourcesAndLeavesOutWhatIsNull) {
   EXPECT_FALSE(chip.fp8_flops_per_second.has_value());
   EXPECT_FALSE(chip.f32_flops_per_second.has_value());
   EXPECT_DOUBLE_EQ(*chip.bf16_flops_per_second, 1e14);
+}
+
+TEST(LoadChip, TakesOneRateOfFloat32OrOneForEachPrecision) {
+  const auto with = [](const std::string& rates) { return with_line("source", "source: a\nf32_flops_per_second: " + rates); };
+  const auto rates = [&](const std::string& text) { return load(with(text)).f32_flops_per_second.value(); };
+  EXPECT_EQ(rates("5e12"), (std::array<double, 3>{5e12, 5e12, 5e12}));
+  EXPECT_EQ(rates("{highest: 1e12, default: 6e12, high: 2e12}"), (std::array<double, 3>{6e12, 2e12, 1e12}));
+  EXPECT_FALSE(load(with("5e12")).has_rate_by_precision());
+  EXPECT_TRUE(load(with("{default: 6e12, high: 2e12, highest: 1e12}")).has_rate_by_precision());
+  const auto told = [&](const std::string& text) { return message_of([&] { load(with(text)); }); };
+  EXPECT_EQ(told("{default: 6e12, high: 2e12}"), "mine.yml:3: f32_flops_per_second lacks highest\n  fix: add highest: ...");
+  EXPECT_EQ(told("{default: 6e12, high: 2e12, lowest: 1}"),
+            "mine.yml:3: field 'lowest' of f32_flops_per_second is unknown\n  fix: the fields are default, high, highest");
+  EXPECT_NE(told("[1, 2, 3]").find("mine.yml:3: f32_flops_per_second is a list, a number from"), std::string::npos);
 }
 
 TEST(LoadChip, NamesTheFieldThatIsMissing) {

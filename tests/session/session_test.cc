@@ -21,6 +21,17 @@ TEST(Session, HasAHeadline) {
   EXPECT_EQ(headline_of("ici_fsdp_parallelism=1"), "default on cpu-1: 1 device as one device, default rules");
 }
 
+TEST(Session, MultipliesFloat32AtThePrecisionThatIsAskedFor) {
+  const auto rate = [](const std::string& precision) {
+    return test::session("compile_topology=v5p-8 matmul_precision=" + precision).target.chip.f32_rate().value();
+  };
+  EXPECT_EQ(rate("default"), 459e12);
+  EXPECT_EQ(rate("bfloat16"), 459e12);
+  EXPECT_EQ(rate("high"), 153e12);
+  EXPECT_EQ(rate("highest"), 76.5e12);
+  EXPECT_EQ(rate("float32"), 76.5e12);
+}
+
 TEST(Session, OfARunRefusesWhatCanOnlyBeLaidOut) {
   const std::vector<std::string> request{"dataset_type=hf"};
   EXPECT_EQ(test::message_of([&] { open(request); }), "no error");
