@@ -49,11 +49,10 @@ constexpr std::int64_t kSlots = 256;
 
 // A mixture-of-experts model with random weights, whose step takes some milliseconds.
 session::Session open_model() {
-  return session::open_to_run(
+  return session::open_model(
       {"model_name=mixtral-8x7b", "override_model_config=true", "base_emb_dim=512", "base_num_query_heads=8", "base_num_kv_heads=4",
        "head_dim=64", "base_mlp_dim=1024", "base_moe_mlp_dim=1024", "base_num_decoder_layers=4", "num_experts=8", "num_experts_per_tok=2",
-       "vocab_size=256", "compile_topology=cpu-1", "weight_dtype=bfloat16", fmt::format("max_target_length={}", kSlots)},
-      config::Run::steps);
+       "vocab_size=256", "compile_topology=cpu-1", "weight_dtype=bfloat16", fmt::format("max_target_length={}", kSlots)});
 }
 
 void draw_weights(decode::Generator& generator, backend::Workers& workers) {

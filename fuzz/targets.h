@@ -57,7 +57,6 @@ inline void require(bool holds) {
 inline std::size_t read_everything(const config::YamlNode& node) {
   accept_errors([&] { config::yaml_text(node, "a value"); });
   accept_errors([&] { config::yaml_real(node, "a value"); });
-  accept_errors([&] { config::yaml_integer(node, "a value"); });
   std::size_t nodes = 1;
   for (const config::YamlNode& item : node.items) nodes += read_everything(item);
   return nodes;

@@ -105,7 +105,7 @@ std::string labels_on(const sharding::Layout& layout, AxisIndex axis) {
       if (holds(tensor->spec.dims[dim], axis)) labels.insert(tensor->labels()[dim]);
     }
   }
-  return sharding::few_of({labels.begin(), labels.end()});
+  return few_of({labels.begin(), labels.end()});
 }
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
@@ -216,8 +216,8 @@ void find_whole_state(const StepView& view, std::vector<Finding>& findings) {
                    [&](const std::string& a, const std::string& b) { return whole.of_labels.at(a) > whole.of_labels.at(b); });
   Finding f{Severity::warning, "whole-weights", labels.front(),
             fmt::format("every device has all {} of {}: no rule names {}", human_bytes(whole.bytes),
-                        has_moments_on_host(view) ? "some parameters" : "some parameters with their moments", sharding::few_of(labels)),
-            sharding::few_of({whole.parameters.begin(), whole.parameters.end()}, 3),
+                        has_moments_on_host(view) ? "some parameters" : "some parameters with their moments", few_of(labels)),
+            few_of({whole.parameters.begin(), whole.parameters.end()}, 3),
             fmt::format("{} of a device's memory", percent(static_cast<double>(whole.bytes) / usable))};
   for (const std::string& label : labels) {
     for (std::size_t i = 0; i < layout.mesh.axes().size(); ++i) {

@@ -95,6 +95,11 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   return text;
 }
 
+std::string few_of(const std::vector<std::string>& words, std::size_t most) {
+  if (words.size() <= most + 1) return join(words, ", ");
+  return fmt::format("{} and {} more", join({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(most)}, ", "), words.size() - most);
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (true) {

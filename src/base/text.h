@@ -11,6 +11,7 @@
 namespace moesh {
 
 std::string join(const std::vector<std::string>& words, std::string_view separator);
+std::string few_of(const std::vector<std::string>& words, std::size_t most = 5);  // "a, b and 3 more", with the first few
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 std::string lower(std::string_view text);

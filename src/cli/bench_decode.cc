@@ -128,7 +128,7 @@ std::string json_of(const MeasuredDecode& of, DecodeStage stage) {
 }  // namespace
 
 int bench_decode(const Arguments& arguments, DecodeStage stage) {
-  const session::Session session = session::open_to_run(arguments.request(), config::Run::steps);
+  const session::Session session = session::open_model(arguments.request());
   const MeasuredDecode measured = measure_decoding(session, stage, threads_of(arguments), arguments.has("--all"));
   if (arguments.has("--json")) {
     fmt::print("{}\n", json_of(measured, stage));

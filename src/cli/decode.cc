@@ -202,7 +202,7 @@ Speed generate(decode::Generator& generator, std::vector<Text>& texts, Output& o
 
 int run_decode(const Arguments& arguments) {
   const Words words = words_of(arguments);
-  const session::Session session = session::open_to_run(decode::request_of(words.model, words.settings), config::Run::steps);
+  const session::Session session = session::open_model(decode::request_of(words.model, words.settings));
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = data::open_tokenizer(settings);
   const decode::Bounds bounds = decode::bounds_of(*tokenizer, settings);

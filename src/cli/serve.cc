@@ -93,7 +93,7 @@ int run_serve(const Arguments& arguments) {
   const std::int64_t waiting = count_of(arguments, "--queue", 1'000'000, "--queue 1024").value_or(kUsualQueue);
   const std::chrono::seconds grace{count_of(arguments, "--grace", 86'400, "--grace 5").value_or(kUsualGrace)};
   const serve::HttpLimits limits = limits_of(arguments);
-  const session::Session session = session::open_to_run(request_of(path, arguments), config::Run::steps);
+  const session::Session session = session::open_model(request_of(path, arguments));
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = data::open_tokenizer(settings);
   const std::int64_t slots = settings.integer("max_target_length");

@@ -49,9 +49,7 @@ const sharding::LaidTensor& find_one(const sharding::Layout& layout, const std::
         close.empty() ? "`moesh shardings --activations` lists all paths" : "did you mean " + join(close, ", ") + "?");
   }
   for (const sharding::LaidTensor* tensor : found) paths.push_back(tensor->path);
-  const std::string more = paths.size() > kMostListed ? fmt::format(" and {} more", paths.size() - kMostListed) : "";
-  if (paths.size() > kMostListed) paths.resize(kMostListed);
-  refuse(fmt::format("'{}' is part of {} paths: {}{}", name, found.size(), join(paths, ", "), more), "the command line",
+  refuse(fmt::format("'{}' is part of {} paths: {}", name, found.size(), few_of(paths, kMostListed)), "the command line",
          "name one of them whole");
 }
 
@@ -77,11 +75,8 @@ void print(const PlannedRun& planned, const std::vector<const forecast::Sent*>& 
   const int width = terminal_width();
   std::string text = wrapped(session::heading(planned.session), width, 2) + "\n";
   for (std::size_t i = 0; i < shown; ++i) text += "\n" + to_text(explain(*found[i], planned.plan, planned.choices), mesh, width);
-  const std::size_t named = std::min(kMostListed, others.size());
-  const std::string more = named < others.size() ? fmt::format(", and {} more", others.size() - named) : "";
-  others.resize(named);
-  if (named > 0) {
-    const std::string words = fmt::format("Cheaper ones: {}{}; `moesh why {} {}...` tells of one.\n", join(others, ", "), more, others[0],
+  if (!others.empty()) {
+    const std::string words = fmt::format("Cheaper ones: {}; `moesh why {} {}...` tells of one.\n", few_of(others, kMostListed), others[0],
                                           forecast::option_words(planned.forecast));
     text += "\n" + wrapped(words, width, 2);
   }

@@ -13,11 +13,11 @@ void check_attention(const Settings& settings) {
     refuse("attention_type=local_sliding needs a window, sliding_window_size is 0",
            settings.origin("sliding_window_size").where, "sliding_window_size=4096");
   }
-  if (settings.text("attention_type") == "compressed" && settings.text("decoder_block") != "deepseek4") {
+  if (settings.text("attention_type") == "compressed" && block_of(settings) != Block::deepseek4) {
     refuse(fmt::format("attention_type=compressed is not supported by moesh for decoder_block={}", settings.text("decoder_block")),
            settings.origin("attention_type").where, "decoder_block=deepseek4, or another attention_type");
   }
-  if (settings.text("attention_type") == "local_sliding" && settings.text("decoder_block") == "deepseek") {
+  if (settings.text("attention_type") == "local_sliding" && block_of(settings) == Block::deepseek) {
     refuse("attention_type=local_sliding is no kind of attention of decoder_block=deepseek",
            settings.origin("attention_type").where, "attention_type=mla");
   }
@@ -46,8 +46,8 @@ void check_widths(const Settings& settings) {
   const bool every_layer_is_moe = settings.integer("num_experts") > 1 &&
                                   settings.integer("first_num_dense_layers") == 0 &&
                                   settings.integer("inhomogeneous_layer_cycle_interval") == 1;
-  const std::string& block = settings.text("decoder_block");
-  const bool may_interleave = block.ends_with("_moe") || block == "llama4" || block == "gemma4" || block == "envy";
+  const Block block = block_of(settings);
+  const bool may_interleave = may_mix_mlps(block) || block == Block::qwen3_custom_moe || block == Block::gemma4;
   if (!every_layer_is_moe || moe <= 0 || moe == dense || may_interleave) return;
   refuse(fmt::format("base_mlp_dim={} and base_moe_mlp_dim={} differ, but every layer has experts", dense, moe),
          settings.origin("base_moe_mlp_dim").where, fmt::format("base_mlp_dim={}", moe));
@@ -65,8 +65,8 @@ void check_routing(const Settings& settings) {
   }
   const bool has_bias = settings.integer("num_experts") > 1 && settings.boolean("routed_bias");
   const bool updates_bias = has_bias && settings.real("routed_bias_update_rate") > 0;
-  if (updates_bias && !settings.text("decoder_block").starts_with("deepseek")) {
-    refuse("routed_bias_update_rate balances the load of decoder_block=deepseek only",
+  if (updates_bias && !is_deepseek(block_of(settings))) {
+    refuse("routed_bias_update_rate balances the load of decoder_block=deepseek and deepseek4 only",
            settings.origin("routed_bias_update_rate").where, "routed_bias_update_rate=0");
   }
   const bool has_bound = settings.integer("num_experts") > 1 && settings.real("ragged_buffer_factor") > 0;

@@ -159,7 +159,7 @@ Ordered cap_json(double cap) { return cap > 0 ? Ordered(cap) : Ordered(nullptr);
 
 void add_gemma(const Settings& s, const ModelShape& shape, Ordered& json) {
   const double scale = score_scale(s);
-  const bool is_third = s.text("decoder_block") == "gemma3";
+  const bool is_third = block_of(s) == Block::gemma3;
   json["query_pre_attn_scalar"] = number_json(std::round(1e6 / (scale * scale)) / 1e6);
   json["final_logit_softcapping"] = cap_json(shape.logits_cap);
   json["attn_logit_softcapping"] = cap_json(is_third ? 0 : shape.attention.score_cap);

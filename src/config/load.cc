@@ -307,14 +307,6 @@ Assignments read_preset(const Settings& settings, const Assignments& given, std:
   return preset;
 }
 
-// The first few names of a list, for a note.
-std::string some_of(std::vector<std::string> names) {
-  const std::size_t shown = std::min<std::size_t>(names.size(), 6);
-  const std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
-  names.resize(shown);
-  return join(names, ", ") + more;
-}
-
 // Notes the keys of the user's file that the preset overrides. `settings` are those of the file, before the preset is applied.
 void note_replaced_by_preset(const Settings& settings, const Assignments& preset, const std::string& name,
                              std::vector<std::string>& notices) {
@@ -327,7 +319,7 @@ void note_replaced_by_preset(const Settings& settings, const Assignments& preset
   if (keys.empty()) return;
   notices.push_back(
       fmt::format("the file gives way to the model {} in {}; on the command line, beside override_model_config=true, they win",
-                  shorten(name, 80), some_of(std::move(keys))));
+                  shorten(name, 80), few_of(keys)));
 }
 
 // Absolute paths mean the same from another folder, where a checkpoint's settings may be read, and a folder's name is not taken for that of
@@ -420,7 +412,7 @@ void note_accepted(const Settings& settings, std::vector<std::string>& notices) 
       if (key.status == Status::accepted && is_new) names.emplace_back(key.name);
     }
   }
-  if (!names.empty()) notices.push_back("without effect here (`moesh help KEY` says why): " + some_of(std::move(names)));
+  if (!names.empty()) notices.push_back("without effect here (`moesh help KEY` says why): " + few_of(names));
 }
 
 constexpr std::array<std::string_view, 9> kSizesOfAModel{"decoder_block",        "global_parameter_scale", "base_emb_dim",

@@ -40,7 +40,7 @@ void check_layers(const ModelShape& shape, const Settings& settings) {
 
 void check_clip(const ModelShape& shape, const Settings& settings) {
   const std::string& where = settings.origin("use_qk_clip").where;
-  if (!shape.attention.latent || shape.block != Block::deepseek) {
+  if (!shape.attention.latent) {
     refuse("use_qk_clip=true shrinks weights of latent attention, which this model does not have", where, "use_qk_clip=false");
   }
   if (shape.attention.score_cap > 0) {
@@ -56,7 +56,7 @@ void check_clip(const ModelShape& shape, const Settings& settings) {
 void check_indexer(const ModelShape& shape, const Settings& settings) {
   const AttentionShape& heads = shape.attention;
   const auto where = [&](const char* key) { return settings.origin(key).where; };
-  if (!heads.latent || shape.block != Block::deepseek || heads.q_lora_rank == 0) {
+  if (!heads.latent || heads.q_lora_rank == 0) {
     refuse("use_indexer=true chooses keys for latent attention with a latent query (q_lora_rank), which this model does not have",
            where("use_indexer"), "use_indexer=false");
   }
@@ -68,7 +68,7 @@ void check_indexer(const ModelShape& shape, const Settings& settings) {
 
 void check_attention(const ModelShape& shape, const Settings& settings) {
   const auto not_latent = [&](bool given, std::string_view key) {
-    if (!given || !shape.attention.latent || shape.block != Block::deepseek) return;
+    if (!given || !shape.attention.latent) return;
     refuse(fmt::format("{} is no part of attention_type=mla", key), settings.origin(key).where, fmt::format("{}=false", key));
   };
   not_latent(shape.attention.sinks, "attention_sink");

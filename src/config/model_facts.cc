@@ -72,7 +72,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
 void add_rope(const Settings& s, Facts& facts) {
   const bool llama3 = uses_llama3_rope(s) && s.boolean("rope_use_scale"), yarn = !uses_llama3_rope(s) && s.text("rope_type") == "yarn";
   facts["rope_type"] = llama3 ? "llama3.1" : yarn ? "yarn" : "default";
-  const bool has_own = s.text("decoder_block") == "gemma4" && s.integer("global_rope_max_timescale") > 0;
+  const bool has_own = block_of(s) == Block::gemma4 && s.integer("global_rope_max_timescale") > 0;
   facts["rope_max_timescale"] = number(s.real(has_own ? "global_rope_max_timescale" : "rope_max_timescale"));
   if (!yarn) facts["rope_min_timescale"] = number(s.real("rope_min_timescale"));
   if (!yarn && !uses_llama3_rope(s)) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
@@ -90,14 +90,14 @@ void add_rope(const Settings& s, Facts& facts) {
 
 // How the chosen experts are weighted. A softmax over the chosen is the softmax over all, normalised to sum to 1.
 std::string weights_of(const Settings& s) {
-  if (s.text("decoder_block") == "llama4") {
+  if (block_of(s) == Block::llama4) {
     const std::string& way = s.text("routed_weights");
     const bool are_scores = (way.empty() && !s.boolean("norm_topk_prob")) || way == "scores";
     return are_scores && s.text("routed_score_func").empty() ? "sigmoid, of inputs" : "sigmoid of other scores, of inputs";
   }
   const std::string &asked = s.text("routed_weights"), &function = s.text("routed_score_func");
-  const bool deepseek = s.text("decoder_block").starts_with("deepseek");
-  if (s.text("decoder_block") == "gemma4") {
+  const bool deepseek = is_deepseek(block_of(s));
+  if (block_of(s) == Block::gemma4) {
     const std::string of_all = !asked.empty() ? asked : s.boolean("norm_topk_prob") ? "normalized" : "scores";
     return fmt::format("{} of softmax{}{}, scaled by expert", of_all, function.empty() ? "" : " of ", function);
   }
@@ -116,9 +116,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["routed_bias"] = yes_or_no(moe.routed_bias);
   facts["mlp_bias"] = yes_or_no(moe.bias);
   facts["routed_weights"] = weights_of(s);
-  const bool may_share = is_deepseek(shape.block) || shape.block == Block::qwen2_moe || shape.block == Block::llama4 ||
-                         shape.block == Block::gemma4 || shape.block == Block::qwen3_next;
-  facts["shared_experts"] = std::to_string(may_share ? moe.shared_dim : 0);
+  facts["shared_experts"] = std::to_string(may_share_experts(shape.block) ? moe.shared_dim : 0);
   facts["mlp_activations_limit"] = number(moe.limit > 0 ? moe.limit : -1);
   if (!is_deepseek(shape.block)) return;
   facts["routed_scaling_factor"] = number(s.real("routed_scaling_factor"));

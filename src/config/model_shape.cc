@@ -15,37 +15,6 @@ namespace {
 
 constexpr double kMostRows = 9007199254740992.0;  // 2^53: still exact as a double
 
-constexpr std::pair<std::string_view, Block> kBlocks[] = {{"default", Block::plain},
-                                                          {"llama2", Block::llama2},
-                                                          {"llama4", Block::llama4},
-                                                          {"mistral", Block::mistral},
-                                                          {"mixtral", Block::mixtral},
-                                                          {"deepseek", Block::deepseek},
-                                                          {"deepseek4", Block::deepseek4},
-                                                          {"qwen2", Block::qwen2},
-                                                          {"qwen2_moe", Block::qwen2_moe},
-                                                          {"qwen3", Block::qwen3},
-                                                          {"qwen3_moe", Block::qwen3_moe},
-                                                          {"qwen3_custom_moe", Block::qwen3_custom_moe},
-                                                          {"qwen3_next", Block::qwen3_next},
-                                                          {"qwen3_5", Block::qwen3_next},
-                                                          {"gpt3", Block::gpt3},
-                                                          {"gpt_oss", Block::gpt_oss},
-                                                          {"gemma", Block::gemma},
-                                                          {"gemma2", Block::gemma2},
-                                                          {"gemma3", Block::gemma3},
-                                                          {"gemma4", Block::gemma4},
-                                                          {"olmo3", Block::olmo3},
-                                                          {"envy", Block::envy}};
-
-Block block_of(const Settings& settings) {
-  for (const auto& [word, block] : kBlocks) {
-    if (word == settings.text("decoder_block")) return block;
-  }
-  refuse(fmt::format("decoder_block={} is not supported by moesh", settings.text("decoder_block")),
-         settings.origin("decoder_block").where, "`moesh help decoder_block` lists what is");
-}
-
 // The doublings of global_parameter_scale go, in this order, to heads and MLP width, to the embedding, and to layers.
 struct Scales {
   std::int64_t emb = 1, heads = 1, mlp = 1, layers = 1;
@@ -78,8 +47,8 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.out_bias = shape.bias && settings.boolean("attention_out_bias");
   shape.sinks = settings.boolean("attention_sink");
   shape.score_scale = settings.real("attention_score_scale");
-  shape.latent = settings.text("attention_type") == "mla";
-  if (shape.latent && settings.text("decoder_block") == "deepseek") shape.kv_heads = shape.query_heads;  // a latent is all heads'
+  shape.latent = has_latent_attention(settings);
+  if (shape.latent) shape.kv_heads = shape.query_heads;  // a latent is all heads'
   shape.q_lora_rank = settings.integer("q_lora_rank");
   shape.out_groups = settings.integer("o_groups");
   shape.out_rank = settings.integer("o_lora_rank");
@@ -89,7 +58,7 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.v_head_dim = settings.integer("v_head_dim");
   const double own_epsilon = settings.real("mla_norm_epsilon");
   shape.latent_norm_epsilon = own_epsilon < 0 ? settings.real("normalization_layer_epsilon") : own_epsilon;
-  if (settings.boolean("use_indexer") || settings.text("decoder_block") == "deepseek4") {
+  if (settings.boolean("use_indexer") || block_of(settings) == Block::deepseek4) {
     shape.index_heads = settings.integer("indexer_n_heads");
     shape.index_dim = settings.integer("indexer_head_dim");
     shape.index_keys = settings.integer("indexer_topk");
@@ -104,7 +73,7 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
 
 StreamShape streams_of(const Settings& settings) {
   return {settings.integer("mhc_expansion_rate"), settings.boolean("enable_mhc_lite") ? 0 : settings.integer("sinkhorn_iterations"),
-          settings.text("decoder_block") == "deepseek4"};
+          block_of(settings) == Block::deepseek4};
 }
 
 DeltaShape delta_of(const Settings& settings) {
@@ -152,12 +121,12 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   shape.experts = settings.integer("num_experts");
   shape.experts_per_token = settings.integer("num_experts_per_tok");
   const std::int64_t own_dim = settings.integer("base_moe_mlp_dim");
-  const bool has_own_dim = own_dim > 0 && settings.text("decoder_block") != "gpt_oss";
+  const bool has_own_dim = own_dim > 0 && block_of(settings) != Block::gpt_oss;
   shape.mlp_dim = (has_own_dim ? own_dim : settings.integer("base_mlp_dim")) * scales.mlp;
   // Qwen3-Next has one, whatever the key says.
   shape.shared_experts = has_delta_layers(settings) ? 1 : settings.integer("shared_experts");
   const std::int64_t shared_dim = settings.integer("shared_expert_mlp_dim");
-  const bool is_gemma = settings.text("decoder_block") == "gemma4";
+  const bool is_gemma = block_of(settings) == Block::gemma4;
   const std::int64_t own_shared_dim = is_gemma ? settings.integer("base_mlp_dim") * scales.mlp : shape.mlp_dim;
   shape.shared_dim = shape.shared_experts * (shared_dim > 0 ? shared_dim * scales.mlp : own_shared_dim);
   shape.routed_bias = settings.boolean("routed_bias");
@@ -292,14 +261,10 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
 
 }  // namespace
 
-bool is_deepseek(Block block) { return block == Block::deepseek || block == Block::deepseek4; }
-
 bool normalizes_scores(const Settings& settings) {
   const std::string& function = settings.text("routed_score_func");
   return function == "sigmoid" || function == "sqrtsoftplus";
 }
-
-bool is_one_of(Block block, std::initializer_list<Block> all) { return std::find(all.begin(), all.end(), block) != all.end(); }
 
 bool leaves_out_entropy(const Settings& settings) {
   return settings.boolean("use_indexer") && settings.real("indexer_loss_scaling_factor") > 0 &&
@@ -333,8 +298,8 @@ std::string known_name(const Settings& settings) {
 }
 
 bool routes_by_groups(const Settings& settings) {
-  if (settings.text("decoder_block") == "deepseek4") return true;
-  if (settings.text("decoder_block") != "deepseek") return false;
+  if (block_of(settings) == Block::deepseek4) return true;
+  if (block_of(settings) != Block::deepseek) return false;
   return !settings.text("routing_group_score").empty() || known_name(settings).starts_with("deepseek3");
 }
 
@@ -348,6 +313,10 @@ bool caps_scores(const Settings& settings) {
 }
 
 bool has_delta_layers(const Settings& settings) { return block_of(settings) == Block::qwen3_next; }
+
+bool has_latent_attention(const Settings& settings) {
+  return block_of(settings) == Block::deepseek && settings.text("attention_type") == "mla";
+}
 
 bool is_gemma(const Settings& settings) {
   return is_one_of(block_of(settings), {Block::gemma, Block::gemma2, Block::gemma3, Block::gemma4});
@@ -405,8 +374,7 @@ ModelShape model_shape(const Settings& settings) {
   if (shape.block == Block::qwen3_next) shape.delta = delta_of(settings);
   if (shape.block == Block::gpt3) shape.attention.bias = shape.attention.out_bias = true;
   if (shape.block == Block::qwen2) shape.attention.out_bias = false;
-  const bool latent = shape.block == Block::deepseek && shape.attention.latent;
-  shape.attention.scales_query = has_own_scale(shape.block) || latent || shape.attention.score_scale >= 0;
+  shape.attention.scales_query = has_own_scale(shape.block) || shape.attention.latent || shape.attention.score_scale >= 0;
   shape.attention.scales_query_init = !shape.attention.scales_query && !settings.boolean("use_qk_norm");
   if (shape.block == Block::gemma4) give_gemma4_heads(shape, settings);
   if (known_name(settings) == "gemma3-27b" && shape.attention.score_scale < 0)

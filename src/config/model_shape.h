@@ -2,39 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
+#include "config/block.h"
 #include "config/settings.h"
 
 namespace moesh::config {
-
-enum class Block {
-  plain,  // MaxText's own block, named `default`
-  llama2,
-  llama4,
-  mistral,
-  mixtral,
-  deepseek,
-  deepseek4,
-  qwen2,
-  qwen2_moe,
-  qwen3,
-  qwen3_moe,
-  qwen3_custom_moe,
-  qwen3_next,  // and Qwen3.5, whose text layers are the same
-  gpt3,
-  gpt_oss,
-  gemma,
-  gemma2,
-  gemma3,
-  gemma4,
-  olmo3,
-  envy
-};
 
 // The norm of queries and keys: of each head, or of all heads as one vector, before rotation; or of each head after rotation
 // (`after_rope`), without a scale, in layers that rotate.
@@ -199,9 +175,6 @@ struct ModelShape {
 
 ModelShape model_shape(const Settings& settings);
 
-bool is_one_of(Block block, std::initializer_list<Block> all);
-bool is_deepseek(Block block);  // of any generation
-
 // The name by which MaxText knows the model: model_name, or the name of a preset's file.
 std::string known_name(const Settings& settings);
 
@@ -216,7 +189,8 @@ bool clamps_experts(const Settings& settings);
 bool caps_scores(const Settings& settings);
 bool is_gemma(const Settings& settings);
 
-bool has_delta_layers(const Settings& settings);  // whether it is a family with linear attention
+bool has_delta_layers(const Settings& settings);      // whether it is a family with linear attention
+bool has_latent_attention(const Settings& settings);  // which only one family has, whatever attention_type says of others
 
 // Whether there are more positions than the model was trained with at first.
 bool stretches_positions(const Settings& settings);

@@ -15,10 +15,8 @@ namespace {
 
 using S = const Settings&;
 
-bool is_block(S s, std::string_view block) { return s.text("decoder_block") == block; }
-bool is_one_of(S s, std::initializer_list<std::string_view> blocks) {
-  return std::any_of(blocks.begin(), blocks.end(), [&](std::string_view block) { return is_block(s, block); });
-}
+bool is_block(S s, Block block) { return block_of(s) == block; }
+bool is_one_of(S s, std::initializer_list<Block> blocks) { return is_one_of(block_of(s), blocks); }
 bool lists(S s, std::string_view key, std::string_view word) {
   const std::vector<std::string>& words = s.texts(key);
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -27,10 +25,9 @@ bool has_experts(S s) { return s.integer("num_experts") > 1; }
 bool is_sparse(S s) { return strategy_of(s) == MoeStrategy::sparse; }
 bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
 bool weights_dense_results(S s) { return strategy_of(s) == MoeStrategy::dense && model_shape(s).moe.weights_results(); }
-bool is_deepseek4(S s) { return is_block(s, "deepseek4"); }
-bool is_any_deepseek(S s) { return is_block(s, "deepseek") || is_deepseek4(s); }
-bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type") == "mla"; }
-bool is_stretched_latent(S s) { return is_latent(s) && stretches_positions(s); }
+bool is_deepseek4(S s) { return is_block(s, Block::deepseek4); }
+bool is_any_deepseek(S s) { return is_deepseek(block_of(s)); }
+bool is_stretched_latent(S s) { return has_latent_attention(s) && stretches_positions(s); }
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
 
@@ -38,60 +35,63 @@ bool has_streams(S s) { return s.integer("mhc_expansion_rate") > 1; }
 bool turns_as_yarn(S s) { return !uses_llama3_rope(s) && s.text("rope_type") == "yarn"; }
 
 // Families whose layers alternate between a dense MLP and experts.
-bool interleaves(S s) { return is_one_of(s, {"llama4", "envy"}) && s.texts("layer_mlp").empty(); }
-bool may_mix_mlps(S s) { return is_one_of(s, {"qwen2_moe", "qwen3_moe", "llama4", "envy"}); }
+bool interleaves(S s) { return is_one_of(s, {Block::llama4, Block::envy}) && s.texts("layer_mlp").empty(); }
+bool may_mix_mlps(S s) { return may_mix_mlps(block_of(s)); }
 bool has_dense_mlp(S s) {
   if (!has_experts(s)) return true;
   if (interleaves(s)) return s.integer("interleave_moe_layer_step") > 1;
   if (may_mix_mlps(s)) return lists(s, "layer_mlp", "dense");
-  return is_block(s, "deepseek") && s.integer("first_num_dense_layers") > 0;
+  return is_block(s, Block::deepseek) && s.integer("first_num_dense_layers") > 0;
 }
 bool has_cycles(S s) {
   const bool has_lists = !s.texts("layer_attention").empty() || !s.texts("layer_mlp").empty() || !s.texts("layer_positions").empty();
-  return has_lists || is_one_of(s, {"gpt_oss", "olmo3", "llama4", "envy", "qwen3_next", "qwen3_5"});
+  return has_lists || is_one_of(s, {Block::gpt_oss, Block::olmo3, Block::llama4, Block::envy, Block::qwen3_next});
 }
 bool has_windows(S s) {
   if (!s.texts("layer_attention").empty()) return lists(s, "layer_attention", "sliding");
-  return is_one_of(s, {"gpt_oss", "olmo3", "gemma2", "gemma3", "gemma4", "deepseek4"});
+  return is_one_of(s, {Block::gpt_oss, Block::olmo3, Block::gemma2, Block::gemma3, Block::gemma4, Block::deepseek4});
 }
 // Whether a Gemma 4 has layers with full attention, which have settings of their own.
-bool has_full_layers(S s) { return is_block(s, "gemma4") && (s.texts("layer_attention").empty() || lists(s, "layer_attention", "full")); }
+bool has_full_layers(S s) {
+  return is_block(s, Block::gemma4) && (s.texts("layer_attention").empty() || lists(s, "layer_attention", "full"));
+}
 bool has_local_layers(S s) {
   const std::vector<std::string>& words = s.texts("layer_attention");
   const auto is_local = [](const std::string& word) { return word != "full"; };
-  return is_block(s, "gemma4") && (words.empty() || std::any_of(words.begin(), words.end(), is_local));
+  return is_block(s, Block::gemma4) && (words.empty() || std::any_of(words.begin(), words.end(), is_local));
 }
 bool turns_parts(S s) { return !turns_as_yarn(s) && !uses_llama3_rope(s); }
-bool has_chunks(S s) { return s.texts("layer_attention").empty() ? is_block(s, "llama4") : lists(s, "layer_attention", "chunked"); }
-bool has_own_positions(S s) { return is_block(s, "llama4") && s.texts("layer_positions").empty(); }
+bool has_chunks(S s) { return s.texts("layer_attention").empty() ? is_block(s, Block::llama4) : lists(s, "layer_attention", "chunked"); }
+bool has_own_positions(S s) { return is_block(s, Block::llama4) && s.texts("layer_positions").empty(); }
 bool has_still_layers(S s) {
   if (!has_own_positions(s)) return lists(s, "layer_positions", "none");
   const std::int64_t interval = s.integer("nope_layer_interval");
   const char* layers = s.boolean("scan_layers") ? "inhomogeneous_layer_cycle_interval" : "base_num_decoder_layers";
   return interval > 0 && interval <= s.integer(layers);
 }
-bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s, {"gpt3", "qwen2"}); }
+bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s, {Block::gpt3, Block::qwen2}); }
 bool may_share_experts(S s) {
-  return is_one_of(s, {"deepseek", "deepseek4", "qwen2_moe", "llama4"}) || (is_block(s, "gemma4") && has_experts(s));
+  if (has_delta_layers(s) || (is_block(s, Block::gemma4) && !has_experts(s))) return false;  // Qwen3-Next has one, whatever the key says
+  return may_share_experts(block_of(s));
 }
 bool has_one_projection(S s) { return s.boolean("fused_mlp") || s.texts("mlp_activations").size() == 1; }
 bool has_shared_experts(S s) { return has_delta_layers(s) || (may_share_experts(s) && s.integer("shared_experts") > 0); }
 
 // Whether the backward pass reads the MLP's result. Otherwise only its sum with the MLP's input is read, as the input of the next layer,
 // and that is saved.
-bool reads_mlp_results(S s) { return has_experts(s) || has_cycles(s) || is_one_of(s, {"gemma2", "gemma3", "gemma4"}); }
+bool reads_mlp_results(S s) { return has_experts(s) || has_cycles(s) || is_one_of(s, {Block::gemma2, Block::gemma3, Block::gemma4}); }
 
 // Likewise for the result of attention, unless the MLP runs beside attention rather than after it.
-bool reads_out_proj(S s) { return !is_block(s, "default"); }
+bool reads_out_proj(S s) { return !is_block(s, Block::plain); }
 
 bool has_named_remat(S s) { return s.text("remat_policy") == "custom"; }
 
 // Whether base_mlp_dim matters. If every layer has experts both widths have to be equal, so giving both is not a mistake.
 bool has_dense_width(S s) {
-  const bool may_differ = may_mix_mlps(s) || is_block(s, "qwen3_custom_moe");
-  if (is_block(s, "gemma4") && s.integer("shared_expert_mlp_dim") <= 0) return true;
+  const bool may_differ = may_mix_mlps(s) || is_block(s, Block::qwen3_custom_moe);
+  if (is_block(s, Block::gemma4) && s.integer("shared_expert_mlp_dim") <= 0) return true;
   const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !may_differ;
-  return has_dense_mlp(s) || is_block(s, "gpt_oss") || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
+  return has_dense_mlp(s) || is_block(s, Block::gpt_oss) || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
 }
 
 constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers"};
@@ -252,12 +252,12 @@ bool samples(S s, std::initializer_list<std::string_view> strategies) {
 }
 
 constexpr Need kNeeds[] = {
-    {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
+    {"decoder_block=deepseek", [](S s) { return is_block(s, Block::deepseek); }, kOfDeepseek},
     {"decoder_block=deepseek or deepseek4", is_any_deepseek, kOfDeepseeks},
     {"decoder_block=deepseek4", is_deepseek4, kOfDeepseek4},
     {"another decoder_block than deepseek, deepseek4, gpt3, qwen3_next or qwen3_5",
      [](S s) {
-       return !is_any_deepseek(s) && !is_block(s, "gpt3") && !has_delta_layers(s);
+       return !is_any_deepseek(s) && !is_block(s, Block::gpt3) && !has_delta_layers(s);
      },
      kOfOtherBlocks},
     {"decoder_block=deepseek, deepseek4, qwen2_moe or llama4, or gemma4 with experts", may_share_experts, kOfSharing},
@@ -265,19 +265,19 @@ constexpr Need kNeeds[] = {
     {"layers with a window",
      [](S s) { return (has_windows(s) && !is_deepseek4(s) && s.integer("sliding_window_size") > 0) || has_local_layers(s); },
      kOfWindowedLayers},
-    {"decoder_block=gemma4", [](S s) { return is_block(s, "gemma4"); }, kOfGemma4},
+    {"decoder_block=gemma4", [](S s) { return is_block(s, Block::gemma4); }, kOfGemma4},
     {"layers of decoder_block=gemma4 that see all before them", has_full_layers, kOfFullLayers},
     {"layers of decoder_block=gemma4 that have a window", has_local_layers, kOfLocalLayers},
     {"rope_type=default", turns_parts, kOfPartsThatTurn},
-    {"another decoder_block than gemma4", [](S s) { return !is_block(s, "gemma4"); }, kOfOneProportion},
+    {"another decoder_block than gemma4", [](S s) { return !is_block(s, Block::gemma4); }, kOfOneProportion},
     {"decoder_block=qwen2_moe, qwen3_moe, llama4 or envy", may_mix_mlps, kOfMixedMlps},
     {"decoder_block=gpt_oss, olmo3, gemma2, gemma3, gemma4 or deepseek4, or layer_attention", has_windows, kOfWindows},
     {"decoder_block=gpt_oss, olmo3, llama4, envy, qwen3_next or qwen3_5, or a list of layers", has_cycles, kOfCycles},
     {"attention_bias=true of another decoder_block than gpt3 or qwen2", may_have_out_bias, kOfBiases},
-    {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfChosenBiases},
+    {"another decoder_block than gpt3", [](S s) { return !is_block(s, Block::gpt3); }, kOfChosenBiases},
     {"another decoder_block than gpt3, qwen3_next or qwen3_5",
-     [](S s) { return !is_block(s, "gpt3") && !has_delta_layers(s); }, kOfChosenScales},
-    {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfRotation},
+     [](S s) { return !is_block(s, Block::gpt3) && !has_delta_layers(s); }, kOfChosenScales},
+    {"another decoder_block than gpt3", [](S s) { return !is_block(s, Block::gpt3); }, kOfRotation},
     {"decoder_block=llama4 or layer_attention", has_chunks, kOfChunks},
     {"decoder_block=llama4 without layer_positions", has_own_positions, kOfOwnPositions},
     {"layers without rotary positions", has_still_layers, kOfStillLayers},
@@ -285,18 +285,18 @@ constexpr Need kNeeds[] = {
     {"decoder_block=llama4 or envy without layer_mlp", interleaves, kOfInterleaving},
     {"decoder_block=gemma2, gemma3 or gemma4",
      [](S s) {
-       return is_one_of(s, {"gemma2", "gemma3", "gemma4"});
+       return is_one_of(s, {Block::gemma2, Block::gemma3, Block::gemma4});
      },
      kOfNormsBehindAttention},
     {"decoder_block=gemma2, gemma3, gemma4 or envy",
      [](S s) {
-       return is_one_of(s, {"gemma2", "gemma3", "gemma4", "envy"});
+       return is_one_of(s, {Block::gemma2, Block::gemma3, Block::gemma4, Block::envy});
      },
      kOfNormsBehindMlps},
-    {"decoder_block=qwen3_custom_moe", [](S s) { return is_block(s, "qwen3_custom_moe"); }, kOfCustomQwen},
+    {"decoder_block=qwen3_custom_moe", [](S s) { return is_block(s, Block::qwen3_custom_moe); }, kOfCustomQwen},
     // In families without such norms it still says how large query kernels are at first.
     {"another decoder_block than gpt3, gemma3, qwen3_next or qwen3_5",
-     [](S s) { return !is_one_of(s, {"gpt3", "gemma3"}) && !has_delta_layers(s); }, kOfChosenNorms},
+     [](S s) { return !is_one_of(s, {Block::gpt3, Block::gemma3}) && !has_delta_layers(s); }, kOfChosenNorms},
     {"decoder_block=gemma, gemma2, gemma3 or gemma4", is_gemma, kOfGemmas},
     {"decoder_block=llama2, deepseek, gemma2, gemma3 or gemma4", caps_scores, kOfCaps},
     {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},
@@ -306,7 +306,7 @@ constexpr Need kNeeds[] = {
      [](S s) { return has_experts(s) && routes_by_groups(s); }, kOfDeepseek3},
     {"n_routing_groups", [](S s) { return s.integer("n_routing_groups") > 0; }, kOfGroups},
     {"decoder_block=gpt_oss, or deepseek or deepseek4 with experts", clamps_experts, kOfClampedExperts},
-    {"another decoder_block than gpt_oss", [](S s) { return !is_block(s, "gpt_oss"); }, kOfGates},
+    {"another decoder_block than gpt_oss", [](S s) { return !is_block(s, Block::gpt_oss); }, kOfGates},
     {"num_experts above 1", has_experts, kOfExperts},
     {"another decoder_block than deepseek or deepseek4", [](S s) { return !is_any_deepseek(s); }, kOfOwnNormalization},
     {"routed_weights empty", [](S s) { return s.text("routed_weights").empty(); }, kOfOwnNormalization},
@@ -320,17 +320,18 @@ constexpr Need kNeeds[] = {
     {"a dense MLP or shared experts without fused_mlp, or sparse_matmul=false",
      [](S s) { return (!s.boolean("fused_mlp") && (has_dense_mlp(s) || has_shared_experts(s))) || !is_sparse(s); }, kOfPlainProducts},
     {"a dense MLP, decoder_block=gpt_oss, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
-    {"another decoder_block than gpt_oss, whose experts have base_mlp_dim", [](S s) { return !is_block(s, "gpt_oss"); }, kOfOwnWidth},
+    {"another decoder_block than gpt_oss, whose experts have base_mlp_dim", [](S s) { return !is_block(s, Block::gpt_oss); }, kOfOwnWidth},
     {"mtp_num_layers", [](S s) { return s.integer("mtp_num_layers") > 0; }, kOfModules},
     {"a dense MLP or shared experts", [](S s) { return has_dense_mlp(s) || has_shared_experts(s); }, kOfDenseMlp},
     {"experts, a norm behind the MLP, or layers of several kinds", reads_mlp_results, kOfReadResults},
     {"an MLP behind attention, which decoder_block=default has beside it", reads_out_proj, kOfReadAttention},
 
     {"global, mla of decoder_block=deepseek, or compressed",
-     [](S s) { return s.text("attention_type") == "global" || is_latent(s) || is_deepseek4(s); },
+     [](S s) { return s.text("attention_type") == "global" || has_latent_attention(s) || is_deepseek4(s); },
      kOfKnownAttention},
-    {"attention_type=mla of decoder_block=deepseek", is_latent, kOfLatent},
-    {"attention_type=mla of decoder_block=deepseek, or compressed", [](S s) { return is_latent(s) || is_deepseek4(s); }, kOfLatentQueries},
+    {"attention_type=mla of decoder_block=deepseek", has_latent_attention, kOfLatent},
+    {"attention_type=mla of decoder_block=deepseek, or compressed", [](S s) { return has_latent_attention(s) || is_deepseek4(s); },
+     kOfLatentQueries},
     {"attention_type=mla and max_position_embeddings above original_max_position_embeddings", is_stretched_latent, kOfStretchedLatent},
     {"q_lora_rank", [](S s) { return s.integer("q_lora_rank") > 0; }, kOfLatentQuery},
     {"use_indexer=true", [](S s) { return s.boolean("use_indexer"); }, kOfIndexer},
@@ -340,11 +341,11 @@ constexpr Need kNeeds[] = {
     {"mhc_expansion_rate above 1", has_streams, kOfStreams},
     {"mhc_expansion_rate above 1, and enable_mhc_lite=false", [](S s) { return has_streams(s) && !s.boolean("enable_mhc_lite"); },
      kOfSinkhorn},
-    {"attention that is not mla", [](S s) { return !is_latent(s); }, kOfHeads},
+    {"attention that is not mla", [](S s) { return !has_latent_attention(s); }, kOfHeads},
     {"rope_type=yarn, or attention_type=mla and max_position_embeddings above original_max_position_embeddings",
      [](S s) { return turns_as_yarn(s) || is_stretched_latent(s); }, kOfStretching},
     {"rope_type=yarn, or attention_type=mla and at least max_position_embeddings",
-     [](S s) { return turns_as_yarn(s) || (is_latent(s) && !is_stretched_latent(s)); }, kOfOldLength},
+     [](S s) { return turns_as_yarn(s) || (has_latent_attention(s) && !is_stretched_latent(s)); }, kOfOldLength},
     {"rope_type=yarn", turns_as_yarn, kOfYarn},
     {"rope_type=llama3.1", uses_llama3_rope, kOfLlama3},
     {"rope_use_scale=true", [](S s) { return s.boolean("rope_use_scale"); }, kOfStretchedLow},

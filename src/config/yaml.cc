@@ -293,11 +293,4 @@ double yaml_real(const YamlNode& node, std::string_view what) {
   return *value;
 }
 
-long long yaml_integer(const YamlNode& node, std::string_view what) {
-  const std::string text = number_text(node, what);
-  const auto value = parse_integer(text);
-  if (!value) refuse(fmt::format("{} is '{}', an integer was expected", what, text), node.where);
-  return *value;
-}
-
 }  // namespace moesh::config

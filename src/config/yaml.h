@@ -47,6 +47,5 @@ inline constexpr std::string_view kOctal = "leave the zeros out, which YAML take
 // These refuse other nodes, with the node's place and what was expected.
 std::string yaml_text(const YamlNode& node, std::string_view what);
 double yaml_real(const YamlNode& node, std::string_view what);
-long long yaml_integer(const YamlNode& node, std::string_view what);
 
 }  // namespace moesh::config

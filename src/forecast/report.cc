@@ -144,16 +144,12 @@ double bytes_sent(const Forecast& f) {
   return all.wire_bytes;
 }
 
-}  // namespace
-
 std::string host_words(const HostMemory& host) {
   if (host.bytes == 0) return "";
   const std::string kept = fmt::format("Besides, {} wait in the host's memory", human_bytes(host.bytes));
   if (!host.seconds) return kept + "; how fast it is reached is not known, so the way there costs nothing here.\n";
   return kept + fmt::format(": {} there and as long back, {} of it waited for.\n", human_seconds(*host.seconds), human_seconds(host.waits));
 }
-
-namespace {
 
 std::string unheld_words(const Unheld& unheld) {
   std::vector<std::string> words;

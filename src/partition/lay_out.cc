@@ -251,12 +251,13 @@ void add_moments(const config::Settings& settings, Layout& layout) {
   }
 }
 
-Layout empty_layout(const config::Settings& settings, const mesh::Mesh& mesh) {
-  return {mesh, settings.text("custom_mesh_and_rule"), settings.rules("logical_axis_rules"),
-          settings.text("shard_mode") == "explicit", {}, {}, {}, {}, {}};
-}
-
 }  // namespace
+
+Layout empty_layout(const config::Settings& settings, const mesh::Mesh& mesh) {
+  Layout layout{.mesh = mesh, .rule_set = settings.text("custom_mesh_and_rule"), .rules = settings.rules("logical_axis_rules")};
+  layout.explicit_mode = settings.text("shard_mode") == "explicit";
+  return layout;
+}
 
 Layout lay_out(const Graph& graph, const LayoutRequest& request) {
   Layout layout = empty_layout(request.settings, request.mesh);

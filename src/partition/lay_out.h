@@ -17,6 +17,9 @@ struct LayoutRequest {
   Evenness evenness = Evenness::demanded;
 };
 
+// The mesh and the rules, and no tensor yet.
+sharding::Layout empty_layout(const config::Settings& settings, const mesh::Mesh& mesh);
+
 sharding::Layout lay_out(const graph::Graph& graph, const LayoutRequest& request);
 
 // The layout of a model for decoding: states such as the KV cache instead of optimizer state. The input is replicated.

@@ -43,11 +43,11 @@ inline void all_fields_are_listed(const Buffer& of_buffer, const Advance& of_adv
 }
 
 // The names of the enumerators, in order.
-constexpr auto words_of(const Lasts*) { return std::array<std::string_view, 4>{"state", "input", "output", "scratch"}; }
+constexpr auto words_of(const Lasts*) { return graph::words_up_to<Lasts::within>("state", "input", "output", "scratch"); }
 constexpr auto words_of(const Instruction::Kind*) {
-  return std::array<std::string_view, 5>{"kernel", "collective", "copy", "loop", "end"};
+  return graph::words_up_to<Instruction::Kind::end>("kernel", "collective", "copy", "loop", "end");
 }
-constexpr auto words_of(const Port::Kind*) { return std::array<std::string_view, 3>{"input", "state", "output"}; }
+constexpr auto words_of(const Port::Kind*) { return graph::words_up_to<Port::Kind::output>("input", "state", "output"); }
 
 template <typename Word>
 requires std::is_same_v<Word, Lasts> || std::is_same_v<Word, Instruction::Kind> || std::is_same_v<Word, Port::Kind>

@@ -37,7 +37,7 @@ Session without_graph(config::Loaded loaded) {
   mesh::Topology target = mesh::target_of(settings);
   mesh::Mesh mesh = mesh::build_mesh(settings, target);
   const config::BatchSizes batch = config::batch_sizes(settings, mesh.devices());
-  sharding::Layout layout{mesh, "", {}, false, {}, {}, {}, {}, {}};
+  sharding::Layout layout = partition::empty_layout(settings, mesh);
   return {std::move(loaded), std::move(shape), std::move(target), std::move(mesh), batch, {}, std::move(layout)};
 }
 
@@ -152,6 +152,14 @@ Session open_to_run(const std::vector<std::string>& request, config::Run run) {
   config::Loaded loaded = config::load(request);
   config::check_run(loaded.settings, run);
   return noted(session_of(told(std::move(loaded)), Evenness::demanded));
+}
+
+Session open_model(const std::vector<std::string>& request) {
+  config::Loaded loaded = config::load(request);
+  config::check_run(loaded.settings, config::Run::steps);
+  Session session = without_graph(told(std::move(loaded)));
+  note_idle_exchange(session);
+  return session;
 }
 
 Session open_to_decode(const std::vector<std::string>& request, DecodeStage stage, Evenness evenness) {

@@ -42,6 +42,9 @@ Session open(const std::vector<std::string>& request, Evenness evenness = Evenne
 // The same for a run: before anything starts, refuses a request that can be laid out but not run.
 Session open_to_run(const std::vector<std::string>& request, config::Run run);
 
+// The model of a run that never trains it, with neither graph nor layout; nothing of a training step is built or checked.
+Session open_model(const std::vector<std::string>& request);
+
 // The same for decoding per_device_batch_size rows for each device; nothing of a training step is built or checked.
 Session open_to_decode(const std::vector<std::string>& request, DecodeStage stage, Evenness evenness = Evenness::demanded);
 

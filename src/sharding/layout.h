@@ -46,13 +46,13 @@ struct LaidRegion {
 struct Layout {
   mesh::Mesh mesh;
   std::string rule_set;  // empty: the default rules
-  std::vector<config::AxisRule> rules;
+  std::vector<config::AxisRule> rules = {};
   bool explicit_mode = false;
-  LaidTensor input;
-  std::vector<LaidTensor> parameters;
-  std::vector<LaidTensor> activations;
-  std::vector<LaidRegion> regions;
-  std::vector<LaidTensor> moments;  // of the optimizer: "mu/...", "nu/..."
+  LaidTensor input = {};
+  std::vector<LaidTensor> parameters = {};
+  std::vector<LaidTensor> activations = {};
+  std::vector<LaidRegion> regions = {};
+  std::vector<LaidTensor> moments = {};  // of the optimizer: "mu/...", "nu/..."
   std::vector<LaidTensor> states = {};  // for decoding: ".../cache/key"
 };
 

@@ -75,11 +75,6 @@ Keys with_rules(const Layout& layout, const Rules& rules) {
   return {"logical_axis_rules=[" + join(words, ",") + "]"};
 }
 
-std::string few_of(const std::vector<std::string>& words, std::size_t most) {
-  if (words.size() <= most + 1) return join(words, ", ");
-  return fmt::format("{} and {} more", join({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(most)}, ", "), words.size() - most);
-}
-
 bool is_batch(const std::string& label) { return label.find("batch") != std::string::npos; }
 
 namespace {

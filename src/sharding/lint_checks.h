@@ -53,9 +53,6 @@ Keys with_batch_on(const Layout& layout, const std::string& axis);
 
 RulesOfLabel rules_of(const Layout& layout, const std::string& label);
 
-// "a, b and 3 more".
-std::string few_of(const std::vector<std::string>& words, std::size_t most = 5);
-
 // Whether dims with the label are batch dims.
 bool is_batch(const std::string& label);
 

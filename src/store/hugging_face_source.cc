@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace moesh::store {
 namespace {
@@ -81,10 +82,10 @@ void HuggingFaceSource::check(const std::map<std::string, HuggingFaceTensor>& wa
     if (!wanted.contains(name) && !may_be_left_out(model_, name)) unused.push_back(name);
   }
   constexpr const char* kFix = "take the config.json that belongs to the weights";
-  if (!missing.empty()) refuse("the weights lack " + some_of(missing), weights_.folder(), kFix);
+  if (!missing.empty()) refuse("the weights lack " + few_of(missing), weights_.folder(), kFix);
   if (!unused.empty())
-    refuse("the weights have tensors that the model has not: " + some_of(unused), weights_.folder(), kFix);
-  if (!other.empty()) refuse("the weights are of other shapes: " + some_of(other), weights_.folder(), kFix);
+    refuse("the weights have tensors that the model has not: " + few_of(unused), weights_.folder(), kFix);
+  if (!other.empty()) refuse("the weights are of other shapes: " + few_of(other), weights_.folder(), kFix);
 }
 
 DType HuggingFaceSource::dtype_of(const std::string& ours) const {

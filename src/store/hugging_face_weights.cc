@@ -108,7 +108,7 @@ void HuggingFaceWeights::keep_text() {
     }
   }
   if (!unknown.empty()) {
-    refuse("the weights have tensors that are neither of text nor of images: " + some_of(unknown), folder_,
+    refuse("the weights have tensors that are neither of text nor of images: " + few_of(unknown), folder_,
            "take the config.json that belongs to the weights");
   }
   stored_ = std::move(kept);

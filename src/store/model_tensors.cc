@@ -36,11 +36,4 @@ Shape layer_shape(const ModelTensor& tensor) {
   return shape;
 }
 
-std::string some_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 4;
-  if (names.size() <= kMost) return join(names, ", ");
-  const std::vector<std::string> first(names.begin(), names.begin() + kMost);
-  return fmt::format("{} and {} more", join(first, ", "), names.size() - kMost);
-}
-
 }  // namespace moesh::store

@@ -23,7 +23,4 @@ LayerNames layer_names(const std::vector<ModelTensor>& tensors);
 std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensors);
 Shape layer_shape(const ModelTensor& tensor);
 
-// "a, b, c, d and 3 more"
-std::string some_of(const std::vector<std::string>& names);
-
 }  // namespace moesh::store

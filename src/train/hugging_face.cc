@@ -12,7 +12,7 @@ namespace moesh::train {
 
 store::HuggingFaceModel hugging_face_model(const config::Settings& settings, const config::ModelShape& shape) {
   store::HuggingFaceModel model;
-  const bool latent = shape.block == config::Block::deepseek && shape.attention.latent;
+  const bool latent = shape.attention.latent;
   model.family = shape.block == config::Block::deepseek && !latent ? store::kGlm : settings.text("decoder_block");
   model.layers = shape.layers;
   model.dense_layers = shape.dense_layers;

@@ -43,7 +43,7 @@ constexpr Quintic kExact{2, -1.5, 0.5};  // converges to one, where the other st
 
 // The steps of the Newton-Schulz iteration: ten for DeepSeek 4, five for other models.
 std::vector<Quintic> steps_of(const config::Settings& settings) {
-  if (settings.text("decoder_block") != "deepseek4") return std::vector<Quintic>(5, kFast);
+  if (config::block_of(settings) != config::Block::deepseek4) return std::vector<Quintic>(5, kFast);
   std::vector<Quintic> steps(8, kFast);
   steps.insert(steps.end(), 2, kExact);
   return steps;

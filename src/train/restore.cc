@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "models/prediction.h"
 #include "store/model_tensors.h"
 
@@ -116,11 +117,11 @@ void check_fit(const std::vector<Target>& targets, const store::Checkpoint& chec
     std::erase_if(fit.unused, [&](const std::string& name) { return name.starts_with(of_modules); });
   const std::string& where = checkpoint.folder();
   constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
-  if (!fit.other.empty()) refuse("the checkpoint is of another model: " + store::some_of(fit.other), where, kFix);
-  if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + store::some_of(fit.unused), where, kFix);
+  if (!fit.other.empty()) refuse("the checkpoint is of another model: " + few_of(fit.other), where, kFix);
+  if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + few_of(fit.unused), where, kFix);
   if (fit.missing.empty()) return;
   const bool lacks_moments_alone = std::all_of(fit.missing.begin(), fit.missing.end(), partition::is_moment);
-  refuse("the checkpoint lacks " + store::some_of(fit.missing), where,
+  refuse("the checkpoint lacks " + few_of(fit.missing), where,
          lacks_moments_alone ? "train what it was saved with (opt_type, trainable_parameters_mask), or begin a run with its parameters: "
                                "load_parameters_path"
                              : kFix);

@@ -36,7 +36,7 @@ class Endpoint {
   virtual void set_words(std::function<std::string(const Place&)>) {}
 };
 
-// For tests: owners in one process that send and receive in turns. A message is always sent before it is received.
+// Owners in one process that send and receive in turns. A message is always sent before it is received.
 std::vector<std::unique_ptr<Endpoint>> connect_in_turns(int owners);
 
 }  // namespace moesh::transport

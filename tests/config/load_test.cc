@@ -154,7 +154,7 @@ TEST(Load, NotesKeysWithoutEffectInOneLine) {
                                             "dump_step=3")
                                             .notices;
   ASSERT_EQ(many.size(), 1u);
-  EXPECT_THAT(many[0], HasSubstr(" and 2 more"));
+  EXPECT_THAT(many[0], HasSubstr(" and 3 more"));
   EXPECT_THAT(loaded("dump_hlo=false").notices, IsEmpty()) << "its default";
 }
 
@@ -356,7 +356,7 @@ TEST(CheckSettings, RefusesRoutingThatDoesNotAddUp) {
   EXPECT_EQ(refusal("num_experts=8 n_routing_groups=4 topk_routing_group=5 decoder_block=deepseek"),
             "the command line: topk_routing_group=5 of n_routing_groups=4");
   EXPECT_EQ(refusal("routed_bias=true routed_bias_update_rate=0.001 decoder_block=mixtral num_experts=4"),
-            "the command line: routed_bias_update_rate balances the load of decoder_block=deepseek only\n"
+            "the command line: routed_bias_update_rate balances the load of decoder_block=deepseek and deepseek4 only\n"
             "  fix: routed_bias_update_rate=0");
   EXPECT_EQ(refusal("num_moe_token_chunks=3 max_target_length=2048"),
             "the command line: num_moe_token_chunks=3 does not divide max_target_length=2048");

@@ -21,8 +21,7 @@ namespace {
 class EndedByAll {
  public:
   EndedByAll()
-      : session_(session::open_to_run(decode::request_of(folder(), {"tokenizer_path=", "dtype=float32", "max_target_length=32"}),
-                                      config::Run::steps)),
+      : session_(session::open_model(decode::request_of(folder(), {"tokenizer_path=", "dtype=float32", "max_target_length=32"}))),
         tokenizer_(tokenizer::bytes()),
         workers_(1),
         model_(session::model_request(session_, 1)),

@@ -49,7 +49,7 @@ struct Wanted {
 class Serving {
  public:
   explicit Serving(const Wanted& wanted = {})
-      : session_(session::open_to_run(decode::request_of(llama(), {"tokenizer_path=", "dtype=float32", "max_target_length=2000"}), config::Run::steps)),
+      : session_(session::open_model(decode::request_of(llama(), {"tokenizer_path=", "dtype=float32", "max_target_length=2000"}))),
         tokenizer_(tokenizer::bytes()),
         workers_(2),
         model_(session::model_request(session_, wanted.rows)),
