@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <limits>
 
@@ -24,7 +25,7 @@ namespace {
 constexpr Option kCheckpointOptions[] = {
     {"--filter", "TEXT", "show: only tensors whose name has this text"},
     {"--keep", "N", "rm: how many of the newest stay"},
-    {"--json", "", "ls, show and diff: the same as JSON"},
+    {"--json", "", "all but rm: the same as JSON"},
     {"--threads", "N", "check and diff: reads with N threads, not with one for each core that this process may keep busy"},
 };
 
@@ -80,7 +81,9 @@ int list(const Arguments& arguments) {
       table.add({path, about.date, human_bytes(checkpoint.index().bytes()), with_commas(about.parameters), about.optimizer,
                  mesh_words(about), ""});
       json.key("step").value(about.step).key("date").value(about.date).key("bytes").value(checkpoint.index().bytes());
-      json.key("parameters").value(about.parameters).key("optimizer").value(about.optimizer).key("error").null();
+      json.key("parameters").value(about.parameters).key("optimizer").value(about.optimizer).key("mesh").begin_object();
+      for (const auto& [axis, size] : about.mesh) json.key(axis).value(size);
+      json.end_object().key("error").null();
     } catch (const Error& error) {
       const std::string what = split(error.what(), '\n').front();
       table.add({path, "", "", "", "", "", what});
@@ -132,13 +135,27 @@ int show(const Arguments& arguments) {
   return 0;
 }
 
+// Whether a checkpoint of the folder is there no more: a run that goes on removes its oldest.
+bool is_gone(const std::string& named, const std::string& path) {
+  try {
+    const std::vector<std::string> left = store::checkpoints_at(named);
+    return std::find(left.begin(), left.end(), path) == left.end();
+  } catch (const Error&) {
+    return !std::filesystem::exists(path);
+  }
+}
+
 int check(const Arguments& arguments) {
   backend::Workers workers(threads_of(arguments));
   bool is_whole = true;
+  const bool as_json = arguments.has("--json");
+  JsonWriter json;
+  json.begin_array();
   for (const std::string& named : paths(arguments, 1, std::numeric_limits<std::size_t>::max())) {
     for (const std::string& path : store::checkpoints_at(named)) {
       std::vector<std::string> damage;
-      std::string whole, verdict = "DAMAGED";
+      std::string whole = fmt::format("{}: removed meanwhile", path), verdict = "DAMAGED";
+      bool is_removed = false;
       try {
         const auto begin = Clock::now();
         store::Checkpoint checkpoint(path);
@@ -148,14 +165,21 @@ int check(const Arguments& arguments) {
                             human_bytes(checkpoint.bytes_read()),
                             seconds_since(begin));
       } catch (const Error& error) {
-        damage.emplace_back(error.what());
+        is_removed = is_gone(named, path);
+        if (!is_removed) damage.emplace_back(error.what());
         if (error.parts().fault == Fault::failed) verdict = "NOT READ";
       }
-      fmt::print("{}\n", damage.empty() ? whole : fmt::format("{}: {}", path, verdict));
-      for (const std::string& what : damage) fmt::print("  {}\n", split(what, '\n').front());
+      for (std::string& what : damage) what = split(what, '\n').front();
       is_whole = is_whole && damage.empty();
+      json.line().begin_object().key("path").value(path);
+      json.key("verdict").value(is_removed ? "removed" : damage.empty() ? "whole" : lower(verdict));
+      json.key("damage").values(damage).end_object();
+      if (as_json) continue;
+      fmt::print("{}\n", damage.empty() ? whole : fmt::format("{}: {}", path, verdict));
+      for (const std::string& what : damage) fmt::print("  {}\n", what);
     }
   }
+  if (as_json) fmt::print("{}\n", json.line().end_array().text());
   return is_whole ? 0 : 1;
 }
 
@@ -221,7 +245,9 @@ int diff(const Arguments& arguments) {
   Difference found;
   const store::About &before = a.index().about, &after = b.index().about;
   if (before.step != after.step) found.add("setting", "(step)", std::to_string(before.step), std::to_string(after.step));
-  for (const auto& [key, was, is] : store::changed_settings(before.settings, after.settings)) found.add("setting", key, was, is);
+  for (const auto& [key, was, is] : store::changed_settings(before.settings, after.settings)) {
+    if (key != "run_name" && key != "base_output_directory") found.add("setting", key, was, is);
+  }
   Progress progress("tensor", static_cast<std::int64_t>(a.index().tensors.size()));
   std::int64_t done = 0;
   for (const auto& [name, tensor] : a.index().tensors) {
@@ -259,7 +285,7 @@ struct Act {
 };
 
 constexpr Act kActs[] = {
-    {"ls", list, "--json"}, {"show", show, "--filter --json"}, {"check", check, "--threads"}, {"diff", diff, "--json --threads"},
+    {"ls", list, "--json"}, {"show", show, "--filter --json"}, {"check", check, "--json --threads"}, {"diff", diff, "--json --threads"},
     {"rm", remove, "--keep"}};
 
 int run_checkpoint(const Arguments& arguments) {
@@ -285,8 +311,9 @@ const Command kCheckpoint{
     "lists, shows, checks, compares and removes checkpoints",
     "PATH is a checkpoint (RUN/checkpoints/STEP), or a run's folder, which stands for its newest; `check` takes all of a run's.\n"
     "show tells the settings a checkpoint was saved with, and each tensor's type, shape, layout and hash. check reads all of it\n"
-    "and holds every byte to its hash: exit code 1 when something is damaged or not read. diff tells other settings, tensors\n"
-    "that one of them lacks, and how far values are apart: exit code 1 when something differs. rm removes all but the newest N.",
+    "and holds every byte to its hash: exit code 1 when something is damaged or not read. diff tells other settings (the run's\n"
+    "name and folder aside), tensors that one of them lacks, and how far values are apart: exit code 1 when something differs.\n"
+    "rm removes all but the newest N.",
     kCheckpointOptions,
     kCheckpointExamples,
     run_checkpoint};

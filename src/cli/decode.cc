@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -43,6 +44,7 @@ constexpr std::string_view kDecodeExamples[] = {
     "decode tests/golden/hf/llama tokenizer_path= --max-tokens 8 --json abc de f --batch 2",
     "decode moesh_output/kept \"The author\" --max-tokens 40",
     "decode moesh_output/kept --max-tokens 40 -- \"x=1\"",
+    "decode base.yml load_parameters_path=tests/golden/hf/llama tokenizer_path= prompt=\"I love to\"",
     "decode moesh_output/kept \"The author\" decode_sampling_strategy=weighted decode_sampling_temperature=0.8 --stop .",
 };
 
@@ -73,13 +75,18 @@ struct Words {
 Words words_of(const Arguments& arguments) {
   Words words;
   const std::vector<std::string>& all = arguments.all_words();
+  const auto is_of_weights = [](const std::string& word) { return word.starts_with(decode::kWeights); };
+  const bool names_weights = std::any_of(all.begin(), all.end(), is_of_weights);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool is_plain = i + arguments.plain_words() >= all.size();  // behind --
     if (!is_plain && is_setting(all[i])) words.settings.push_back(all[i]);
-    else if (words.model.empty()) words.model = all[i];
+    else if (!is_plain && words.model.empty() && config::is_yaml_path(all[i])) words.settings.push_back(all[i]);
+    else if (words.model.empty() && (!names_weights || std::filesystem::exists(all[i]))) words.model = all[i];
     else words.prompts.push_back(all[i]);
   }
-  if (words.model.empty()) refuse("which model?", "the command line", "moesh decode RUN \"a prompt\"");
+  decode::Source source = decode::source_of(words.model, words.settings);
+  words.model = std::move(source.model);
+  words.settings = std::move(source.settings);
   return words;
 }
 
@@ -203,6 +210,7 @@ Speed generate(decode::Generator& generator, std::vector<Text>& texts, Output& o
 int run_decode(const Arguments& arguments) {
   const Words words = words_of(arguments);
   const session::Session session = session::open_model(decode::request_of(words.model, words.settings));
+  decode::note_idle(words.settings);
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = data::open_tokenizer(settings);
   const decode::Bounds bounds = decode::bounds_of(*tokenizer, settings);
@@ -215,6 +223,7 @@ int run_decode(const Arguments& arguments) {
     const auto number = static_cast<std::int64_t>(texts.size());
     decode::Prompt prompt{decode::prompt_ids(*tokenizer, bounds, asked.prompt), sampling, asked.most_tokens, ends, number, number};
     if (asked.seed) prompt.sampling.seed = *asked.seed;
+    decode::check_ids(prompt.ids, session.shape.vocab_size, fmt::format("prompt {}", number + 1));
     longest = std::max(longest, static_cast<std::int64_t>(prompt.ids.size()) + asked.most_tokens);
     texts.push_back({asked, prompt.ids.size(), decode::TextStream(*tokenizer, prompt.ids, asked.stops)});
     prompts.push_back(std::move(prompt));
@@ -243,10 +252,11 @@ int run_decode(const Arguments& arguments) {
 
 const Command kDecode{
     "decode",
-    "MODEL [PROMPT ...] [key=value ...]",
+    "MODEL|load_parameters_path=MODEL [PROMPT ...] [key=value ...]",
     "goes on with texts",
     "Goes on with prompts, token by token. MODEL is a Hugging Face folder with its tokenizer, a run that saved its parameters\n"
-    "(enable_checkpointing), or a checkpoint, under the settings that it was saved with; key=value changes them. One device\n"
+    "(enable_checkpointing), or a checkpoint, under the settings that it was saved with; key=value changes them. Instead of\n"
+    "MODEL the key load_parameters_path may name it, as in MaxText's commands, then with FILE.yml of settings as well. One device\n"
     "decodes, unless ici_... or compile_topology ask for a mesh: keys and values that are kept lie there as the rules say.\n"
     "Several prompts go on together: when one ends, the next takes its place. decode_sampling_... choose how tokens are drawn;\n"
     "without them the likeliest is taken. But for rounding, a text depends on its prompt, its number and the seed alone. Prompt\n"

@@ -37,7 +37,7 @@ std::string status_words(const config::Key& key) {
     case config::Status::planned_without: return "refused by a run unless at its default; plans leave it out, and say so";
     case config::Status::refused:
       return fmt::format("refused{} unless at its default: it asks for what moesh does not do",
-                         config::scope_of(key) == config::Scope::runs ? " by a run" : "");
+                         config::topic_of(key).scope == config::Scope::runs ? " by a run" : "");
   }
   return "";
 }

@@ -57,18 +57,18 @@ std::int64_t port_of(const Arguments& arguments) {
   return *port;
 }
 
-const std::string& model_of(const Arguments& arguments) {
+decode::Source source_of(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words();
-  if (words.empty()) refuse("which model?", "the command line", "moesh serve RUN");
   if (words.size() > 1) refuse(fmt::format("'{}' after the model is no key=value", shorten(words[1], 80)), "the command line");
-  return words.front();
+  return decode::source_of(words.empty() ? "" : words.front(), arguments.request());
 }
 
 // Requests without a temperature are sampled at 1, the default of OpenAI's interface, unless the settings say otherwise.
-std::vector<std::string> request_of(const std::string& model, const Arguments& arguments) {
-  std::vector<std::string> words{"decode_sampling_strategy=weighted"};
-  words.insert(words.end(), arguments.request().begin(), arguments.request().end());
-  return decode::request_of(model, words);
+std::vector<std::string> request_of(const decode::Source& source) {
+  std::vector<std::string> words = source.settings;
+  const bool begins_with_file = !words.empty() && config::is_yaml_path(words.front());
+  words.insert(words.begin() + (begins_with_file ? 1 : 0), "decode_sampling_strategy=weighted");
+  return decode::request_of(source.model, words);
 }
 
 std::string name_of(const Arguments& arguments, const std::string& model) {
@@ -88,12 +88,14 @@ serve::HttpLimits limits_of(const Arguments& arguments) {
 }
 
 int run_serve(const Arguments& arguments) {
-  const std::string& path = model_of(arguments);
+  const decode::Source source = source_of(arguments);
+  const std::string& path = source.model;
   const std::int64_t port = port_of(arguments);
   const std::int64_t waiting = count_of(arguments, "--queue", 1'000'000, "--queue 1024").value_or(kUsualQueue);
   const std::chrono::seconds grace{count_of(arguments, "--grace", 86'400, "--grace 5").value_or(kUsualGrace)};
   const serve::HttpLimits limits = limits_of(arguments);
-  const session::Session session = session::open_model(request_of(path, arguments));
+  const session::Session session = session::open_model(request_of(source));
+  decode::note_idle(source.settings);
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = data::open_tokenizer(settings);
   const std::int64_t slots = settings.integer("max_target_length");
@@ -109,10 +111,11 @@ int run_serve(const Arguments& arguments) {
   backend::Workers workers(threads_of(arguments));
   const models::ModelRequest model = session::model_request(session, rows);
   decode::Generator generator(model, session.target, slots, workers);
+  const std::string host = arguments.value("--host").value_or("127.0.0.1");
+  serve::check_place(host, static_cast<int>(port));
   log_notice(decode::read_weights(generator.decoder(), generator.graph(), model, path, workers));
   const train::Interrupts interrupts("moesh: ending when the texts have ended; once more ends it at once\n");
   serve::Service service(generator, served, {rows, waiting, !arguments.has("--quiet")});
-  const std::string host = arguments.value("--host").value_or("127.0.0.1");
   const auto server = serve::listen(host, static_cast<int>(port), limits, service);
   const std::string shown = host.find(':') == std::string::npos ? host : "[" + host + "]";
   fmt::print("moesh serves {} at http://{}:{}/v1\n", served.name, shown, server->port());

@@ -232,7 +232,7 @@ void assign_all(Settings& settings, const Assignments& all) {
   std::map<std::pair<const Key*, Source>, const Assignment*> last;
   for (const Assignment& assignment : all) last[{assignment.key, assignment.origin.source}] = &assignment;
   for (const Assignment& assignment : all) {
-    const bool is_asked_of_plans = scope_of(*assignment.key) == Scope::plans;
+    const bool is_asked_of_plans = topic_of(*assignment.key).scope == Scope::plans;
     if (is_asked_of_plans) check_supported(*assignment.key, assignment.value, assignment.origin.where);
     if (last.at({assignment.key, assignment.origin.source}) != &assignment) continue;
     Value value = assignment.value;

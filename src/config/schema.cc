@@ -49,11 +49,11 @@ const Key* find_key(std::string_view name) {
   return found != keys.end() && (*found)->name == name ? *found : nullptr;
 }
 
-Scope scope_of(const Key& key) {
-  for (const Topic& topic : topics()) {
-    if (&key >= topic.keys.data() && &key < topic.keys.data() + topic.keys.size()) return topic.scope;
-  }
-  return Scope::plans;
+const Topic& topic_of(const Key& key) {
+  const std::span<const Topic> all = topics();
+  return *std::find_if(all.begin(), all.end(), [&](const Topic& topic) {
+    return &key >= topic.keys.data() && &key < topic.keys.data() + topic.keys.size();
+  });
 }
 
 std::vector<Choice> choices(const Key& key) {

@@ -48,11 +48,12 @@ struct Topic {
   Scope scope = Scope::plans;
   bool is_of_models = false;  // its keys say which model it is, whatever it is run on, so they go with its weights
   bool is_of_texts = false;   // its keys also say how a trained model goes on with texts
+  bool is_of_training = false;  // nothing but training reads its keys
 };
 std::span<const Topic> topics();
 
 const Key* find_key(std::string_view name);
-Scope scope_of(const Key& key);
+const Topic& topic_of(const Key& key);
 
 // The words of a choice; `refused` ones are those marked '!'.
 struct Choice {

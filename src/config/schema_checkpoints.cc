@@ -56,7 +56,7 @@ constexpr Key kStorage[] = {
 };
 
 constexpr Topic kCheckpointsTopics[] = {
-    {"Checkpoints", kCheckpoints, Scope::runs},
+    {.title = "Checkpoints", .keys = kCheckpoints, .scope = Scope::runs, .is_of_training = true},
     {"Checkpoint storage of other engines", kStorage, Scope::runs},
 };
 

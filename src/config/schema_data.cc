@@ -101,7 +101,7 @@ constexpr Key kLoaders[] = {
 };
 
 constexpr Topic kDataTopics[] = {
-    {"Data", kData, Scope::runs},
+    {.title = "Data", .keys = kData, .scope = Scope::runs, .is_of_training = true},
     {.title = "Tokenizer", .keys = kTokenizer, .scope = Scope::runs, .is_of_texts = true},
     {"Loaders of other engines", kLoaders, Scope::runs},
 };

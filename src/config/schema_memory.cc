@@ -72,9 +72,9 @@ constexpr Key kLossmem[] = {
 };
 
 constexpr Topic kMemoryTopics[] = {
-    {"Rematerialisation", kRemat},
-    {"Memory of the host", kOffload},
-    {"Memory of the loss", kLossmem},
+    {.title = "Rematerialisation", .keys = kRemat, .is_of_training = true},
+    {.title = "Memory of the host", .keys = kOffload, .is_of_training = true},
+    {.title = "Memory of the loss", .keys = kLossmem, .is_of_training = true},
 };
 
 }  // namespace

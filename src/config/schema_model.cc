@@ -68,7 +68,7 @@ constexpr Key kFormats[] = {
     {"weight_dtype", choice, "float32", "bfloat16|float32|!float16", used, "format in which parameters are stored"},
     {"grad_dtype", choice, "float32", "bfloat16|float32|!float16", used, "format of gradients"},
     {"matmul_precision", choice, "default", "default|high|highest|bfloat16|float32", used,
-     "rate at which plans for TPUs and GPUs multiply float32: one, three or six passes of bf16, or TF32; it is exact on this machine"},
+     "how plans for chips multiply float32: in 1, 3 or 6 passes of bf16 on TPUs, in TF32; it is exact here"},
     {"activations_in_float32", boolean, "false", "", used, "computes the MLP's nonlinearities in float32"},
     {"logits_dot_in_fp32", boolean, "false", "", used, "computes the output projection in float32"},
     {"cast_logits_to_fp32", boolean, "true", "", used, "gives logits in float32; the loss is made in float32 either way"},

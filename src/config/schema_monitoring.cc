@@ -79,8 +79,8 @@ constexpr Key kCloud[] = {
 };
 
 constexpr Topic kMonitoringTopics[] = {
-    {"Metrics", kMetrics, Scope::runs},
-    {"Profiles", kProfiles, Scope::runs},
+    {.title = "Metrics", .keys = kMetrics, .scope = Scope::runs, .is_of_training = true},
+    {.title = "Profiles", .keys = kProfiles, .scope = Scope::runs, .is_of_training = true},
     {"Cloud services", kCloud, Scope::runs},
 };
 

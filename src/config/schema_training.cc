@@ -9,11 +9,14 @@ using enum Status;
 
 constexpr std::string_view kHelpRampup = "how the batch of enable_rampup_batch_size grows";
 
-constexpr Key kTraining[] = {
-    {"steps", integer, "150001", "-1..1000000000", used, "steps to train; -1 for learning_rate_schedule_steps"},
+constexpr Key kBatch[] = {
     {"per_device_batch_size", real, "12.0", "0.000001..1000000", used,
      "rows of the batch per device; below 1, several devices share a row"},
     {"max_target_length", integer, "2048", kSize, used, "tokens in a row"},
+};
+
+constexpr Key kTraining[] = {
+    {"steps", integer, "150001", "-1..1000000000", used, "steps to train; -1 for learning_rate_schedule_steps"},
     {"gradient_accumulation_steps", integer, "1", kCount, used, "batches whose gradients are summed before an update"},
     {"reduce_gradients", choice, "auto", "auto|each_pass|once", used,
      "moesh's own: when devices sum the gradients of all passes; auto: once, where chips are faster so, and it fits"},
@@ -83,10 +86,11 @@ constexpr Key kEvaluation[] = {
 };
 
 constexpr Topic kTrainingTopics[] = {
-    {"Training loop", kTraining},
-    {"Learning rate", kSchedule},
-    {"Optimizer", kOptimizer},
-    {"Evaluation", kEvaluation, Scope::runs},
+    {"Batch", kBatch},
+    {.title = "Training loop", .keys = kTraining, .is_of_training = true},
+    {.title = "Learning rate", .keys = kSchedule, .is_of_training = true},
+    {.title = "Optimizer", .keys = kOptimizer, .is_of_training = true},
+    {.title = "Evaluation", .keys = kEvaluation, .scope = Scope::runs, .is_of_training = true},
 };
 
 }  // namespace

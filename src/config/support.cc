@@ -17,8 +17,9 @@ void check_choice(const Key& key, const Value& value, const std::string& where) 
   const std::vector<Choice> all = choices(key);
   const auto found = std::find_if(all.begin(), all.end(), [&](const Choice& choice) { return choice.word == *word; });
   if (found == all.end() || !found->refused) return;
+  const char* const data = key.name == "dataset_type" ? "dataset_type=jsonl for what the library of the data set exports (to_json); " : "";
   refuse(fmt::format("{}={} is not supported by moesh", key.name, *word), where,
-         fmt::format("`moesh help {}` lists what is", key.name));
+         fmt::format("{}`moesh help {}` lists what is", data, key.name));
 }
 
 [[noreturn]] void refuse_value(const Key& key, const Value& value, const std::string& where) {
@@ -61,7 +62,8 @@ void note_left_out(const Settings& settings, std::vector<std::string>& notices) 
 void check_run(const Settings& settings, Run run) {
   for_left_out(settings, [&](const Key& key) { refuse_value(key, settings.value(key.name), settings.origin(key.name).where); });
   for (const Topic& topic : topics()) {
-    if (run == Run::steps || topic.scope == Scope::plans) continue;
+    const bool is_read = run == Run::training || (run == Run::texts && topic.is_of_texts);
+    if (!is_read || topic.scope == Scope::plans) continue;
     for (const Key& key : topic.keys) check_supported(key, settings.value(key.name), settings.origin(key.name).where);
   }
   check_stages(settings);
@@ -73,7 +75,7 @@ void check_run(const Settings& settings, Run run) {
     refuse("load_full_state_path and load_parameters_path are both given", settings.origin("load_parameters_path").where,
            "give one of them");
   }
-  if (run == Run::steps && !settings.text("plan").empty()) {
+  if (run != Run::training && !settings.text("plan").empty()) {
     refuse("a saved plan is of a training step, and this run keeps more than that", settings.origin("plan").where, "leave plan away");
   }
 }

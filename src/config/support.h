@@ -16,6 +16,7 @@ void note_left_out(const Settings& settings, std::vector<std::string>& notices);
 
 enum class Run {
   steps,     // on a given batch
+  texts,     // that a trained model goes on with
   training,  // on data, with everything around it
 };
 
@@ -23,7 +24,7 @@ enum class Run {
 void check_stages(const Settings& settings);
 
 // Refuses what commands that only plan accept but such a run cannot do: what they leave out, pipeline stages, quantization, a saved plan
-// for Run::steps, and for training the unsupported values of keys of Scope::runs and two states to begin with.
+// but for training, the unsupported values of keys of Scope::runs that it reads, and for training two states to begin with.
 void check_run(const Settings& settings, Run run);
 
 }  // namespace moesh::config

@@ -82,7 +82,6 @@ class DocumentRows : public TokenSource {
       : groups_(std::move(reader), order.blocks),
         order_(order),
         length_(order.length),
-        identity_(identity()),
         ahead_([this](std::int64_t group) { return groups_.read(group); }, order.threads, 2 * order.threads + 1) {
     if (groups_.in_round() == 0) groups_.reader().refuse_none();
     settled({}, order.split.side == Split::Side::both ? std::min(groups_.in_round(), kSought) : groups_.in_round());
@@ -114,7 +113,7 @@ class DocumentRows : public TokenSource {
 
   std::string place(std::int64_t row, std::int64_t length) override {
     const Place place = place_of(row, length);
-    return fmt::format("{} {} {}", identity_, place.group, place.offset);
+    return fmt::format("{} {} {}", identity(length), place.group, place.offset);
   }
 
   bool begin(std::int64_t row, const std::string& place) override {
@@ -132,16 +131,18 @@ class DocumentRows : public TokenSource {
  private:
   bool packs() const { return order_.packing == Packing::full; }
 
-  std::string identity() const {
+  // What the two numbers of a place mean: tokens, documents, or pieces of documents cut by the length of a row.
+  std::string identity(std::int64_t length) const {
     const Order& order = order_.blocks;
     const Split& split = order_.split;
+    const std::string counts = order_.packing == Packing::split ? fmt::format("pieces of {}", length) : fmt::format("{}", packs());
     return store::hash_text(store::hash_of(fmt::format("{} {} {} {} {} {}", groups_.reader().identity(), order.is_random, order.seed,
-                                                       static_cast<int>(split.side), split.fraction, packs())));
+                                                       static_cast<int>(split.side), split.fraction, counts)));
   }
 
   std::optional<Place> parse(const std::string& words) const {
     const std::vector<std::string> parts = split(words, ' ');
-    if (parts.size() != 3 || parts[0] != identity_) return std::nullopt;
+    if (parts.size() != 3 || parts[0] != identity(length_)) return std::nullopt;
     const auto group = parse_integer(parts[1]), offset = parse_integer(parts[2]);
     if (!group || !offset || *group < 0 || *offset < 0 || *group / groups_.in_round() >= kRounds) return std::nullopt;
     return Place{*group, *offset};
@@ -194,6 +195,9 @@ class DocumentRows : public TokenSource {
       empty = held.size == 0 ? empty + 1 : 0;
       seen += held.documents->seen;
       if (empty < most_empty) continue;
+      if (seen > 0 && order_.split.side == Split::Side::both) {
+        refuse(fmt::format("{} and not one token", counted(seen, "document")), groups_.reader().describe(), "name data with texts in it");
+      }
       if (seen > 0) order_.split.check(0, seen, "document");
       groups_.reader().refuse_none();
     }
@@ -285,7 +289,6 @@ class DocumentRows : public TokenSource {
   Groups groups_;
   DocumentOrder order_;
   std::int64_t length_;
-  std::string identity_;
   std::int64_t first_row_ = 0;
   std::deque<Place> places_{Place{}};  // of the rows from first_row_ on; the first may lie beyond the end of its group
   std::optional<std::int64_t> in_all_;

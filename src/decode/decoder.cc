@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "decode/source.h"
 #include "models/draws.h"
 
 namespace moesh::decode {
@@ -70,12 +71,7 @@ void Decoder::forget() {
 }
 
 void Decoder::check(const Ready& program, const NewTokens& tokens) const {
-  for (const std::int32_t id : tokens.ids) {
-    if (id < 0 || id >= program.vocabulary) {
-      refuse(fmt::format("token {} lies outside the vocabulary of {}", id, program.vocabulary), models::inputs::tokens,
-             "use the tokenizer of this model");
-    }
-  }
+  check_ids(tokens.ids, program.vocabulary, std::string(models::inputs::tokens));
   if (!without_value_.empty()) refuse("the parameter has no value", *without_value_.begin(), "set all parameters before decoding");
   if (is_lost_) refuse("what it held was lost in a run that failed", "the KV cache", "start the rows anew");
 }

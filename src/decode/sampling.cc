@@ -163,19 +163,19 @@ std::size_t place_by_sum(Ranked& ranked, std::span<const float> scores, double t
   }
 }
 
-void keep_share(Ranked& ranked, std::span<const float> scores, double share) {
+void keep_share(Ranked& ranked, std::span<const float> scores, double share, double temperature) {
   if (share >= 1) return;
-  const std::size_t count = place_by_sum(ranked, scores, 1, [&](double all) {
+  const std::size_t count = place_by_sum(ranked, scores, temperature, [&](double all) {
     const double needed = share * all;
     std::size_t taken = 0;
-    for (double kept = 0; taken < ranked.size() && kept < needed; ++taken) kept += weight(ranked.at(taken), ranked.at(0), 1);
+    for (double kept = 0; taken < ranked.size() && kept < needed; ++taken) kept += weight(ranked.at(taken), ranked.at(0), temperature);
     return taken;
   });
   ranked.keep(std::max<std::size_t>(count, 1));
 }
 
-void keep_as_likely(Ranked& ranked, double share) {
-  if (share > 0) ranked.keep_above(ranked.at(0).score + std::log(share));
+void keep_as_likely(Ranked& ranked, double share, double temperature) {
+  if (share > 0) ranked.keep_above(ranked.at(0).score + temperature * std::log(share));
 }
 
 // A uniform random number in [0, 1) with 53 bits, for a place of a text.
@@ -225,9 +225,11 @@ std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t>
   const bool is_limited = sampling.top_k > 0 || sampling.top_p < 1 || sampling.min_p > 0;
   if (!is_limited) return drawn_among_all(scores, first, sampling.temperature, part);
   Ranked ranked(scores);
+  const double temperature = sampling.limits_after_temperature ? sampling.temperature : 1;
+  if (sampling.limits_after_temperature) keep_as_likely(ranked, sampling.min_p, temperature);
   if (sampling.top_k > 0) ranked.keep(static_cast<std::size_t>(sampling.top_k));
-  keep_share(ranked, scores, sampling.top_p);
-  keep_as_likely(ranked, sampling.min_p);
+  keep_share(ranked, scores, sampling.top_p, temperature);
+  if (!sampling.limits_after_temperature) keep_as_likely(ranked, sampling.min_p, temperature);
   const std::size_t drawn = place_by_sum(ranked, scores, sampling.temperature, [&](double all) {
     double left = part * all;
     for (std::size_t place = 0; place + 1 < ranked.size(); ++place) {

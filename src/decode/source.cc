@@ -4,7 +4,12 @@
 #include <map>
 #include <span>
 
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/log.h"
 #include "base/rounding.h"
+#include "base/text.h"
 #include "base/whole_file.h"
 #include "config/hugging_face.h"
 #include "config/keys.h"
@@ -37,7 +42,40 @@ std::vector<std::string> settings_of(const std::string& model) {
   return request;
 }
 
+// The key of key=value; nothing of a file's name.
+const config::Key* key_of(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  return equals == std::string::npos ? nullptr : config::find_key(word.substr(0, equals));
+}
+
 }  // namespace
+
+Source source_of(const std::string& model, const std::vector<std::string>& settings) {
+  constexpr const char* kCommandLine = "the command line";
+  Source source{model, settings};
+  std::string weights;
+  for (const std::string& word : settings) {
+    if (word.starts_with(kWeights)) weights = word.substr(kWeights.size());
+  }
+  std::erase_if(source.settings, [&](const std::string& word) { return word.starts_with(kWeights); });
+  if (model.empty() && weights.empty())
+    refuse("which model?", kCommandLine, "name a run, a checkpoint or a Hugging Face folder, or give load_parameters_path=PATH");
+  if (!model.empty() && !weights.empty()) {
+    refuse(fmt::format("weights of {}, and of load_parameters_path={}", shorten(model, 80), shorten(weights, 80)), kCommandLine,
+           "name one of them");
+  }
+  if (model.empty()) source.model = weights;
+  return source;
+}
+
+void note_idle(const std::vector<std::string>& settings) {
+  std::vector<std::string> keys;
+  for (const std::string& word : settings) {
+    const config::Key* key = key_of(word);
+    if (key != nullptr && key->status == config::Status::used && config::topic_of(*key).is_of_training) keys.emplace_back(key->name);
+  }
+  if (!keys.empty()) log_notice("without effect on texts, as only training reads them: " + few_of(keys));
+}
 
 bool is_gone_on_with(const std::string& name) {
   if (name == "model_name" || name == "override_model_config" || name == "max_target_length" || name == "backend") return true;
@@ -48,10 +86,18 @@ bool is_gone_on_with(const std::string& name) {
   });
 }
 
+void check_ids(const tokenizer::Ids& ids, std::int64_t vocabulary, const std::string& where) {
+  const auto other = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id < 0 || id >= vocabulary; });
+  if (other == ids.end()) return;
+  refuse(fmt::format("token {} lies outside the vocabulary of {}", *other, vocabulary), where, "use the tokenizer of this model");
+}
+
 std::vector<std::string> request_of(const std::string& model, const std::vector<std::string>& words) {
   std::vector<std::string> request = settings_of(model);
+  if (!words.empty() && config::is_yaml_path(words.front())) request.insert(request.begin(), words.front());
   if (!std::any_of(words.begin(), words.end(), says_devices)) request.emplace_back("compile_topology=cpu-1");
-  return config::joined(std::move(request), words);
+  const bool begins_with_file = !words.empty() && config::is_yaml_path(words.front());
+  return config::joined(std::move(request), {words.begin() + (begins_with_file ? 1 : 0), words.end()});
 }
 
 std::int64_t rows_for(const session::Session& session, std::int64_t wanted) {

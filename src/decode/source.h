@@ -12,6 +12,20 @@
 
 namespace moesh::decode {
 
+inline constexpr std::string_view kWeights = "load_parameters_path=";
+
+// What goes on with texts: a run, a checkpoint or a Hugging Face folder, and settings.
+struct Source {
+  std::string model;
+  std::vector<std::string> settings;  // FILE.yml, key=value
+};
+
+// The model that a command line names, either by itself or, as in MaxText's commands, by load_parameters_path among the settings.
+Source source_of(const std::string& model, const std::vector<std::string>& settings);
+
+// Notes settings that only training reads.
+void note_idle(const std::vector<std::string>& settings);
+
 // The request that opens a Hugging Face folder with its tokenizer, or a run or checkpoint with the settings that it was saved under. The
 // given words override these settings. Decoding uses one device unless the words describe a mesh.
 std::vector<std::string> request_of(const std::string& model, const std::vector<std::string>& words);
@@ -35,5 +49,8 @@ struct Bounds {
 Bounds bounds_of(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings);
 
 tokenizer::Ids prompt_ids(const tokenizer::Tokenizer& tokenizer, const Bounds& bounds, std::string_view prompt);
+
+// Refuses a token outside the vocabulary.
+void check_ids(const tokenizer::Ids& ids, std::int64_t vocabulary, const std::string& where);
 
 }  // namespace moesh::decode

@@ -82,6 +82,7 @@ std::vector<std::string> stops_of(Members& members) {
 
 decode::Sampling sampling_of(Members& members, const Served& served) {
   decode::Sampling sampling = served.sampling;
+  sampling.limits_after_temperature = true;
   sampling.temperature = members.real("temperature", 0, 2).value_or(sampling.temperature);
   sampling.top_p = members.real("top_p", 0, 1).value_or(sampling.top_p);
   if (const auto top_k = members.integer("top_k", -1, 1'000'000'000)) sampling.top_k = std::max<std::int64_t>(*top_k, 0);

@@ -11,15 +11,23 @@
 namespace moesh::serve {
 namespace {
 
+using CanListen = bool (*)(const std::string& host, int port, NotHeard& why);
 using Listen = HttpServer* (*)(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, NotHeard& why);
 
 constexpr rlim_t kOtherFiles = 64;  // open files other than connections
 
-Listen load_module() {
+template <typename Function>
+Function from_module(const char* name) {
   const std::filesystem::path place = module_place(kHttpModule);
-  const ModuleEntry listen = open_module(place, "moesh_listen", false);
-  if (listen.address == nullptr) fail("the module that speaks HTTP cannot be opened: " + listen.error, place.string(), "build again");
-  return reinterpret_cast<Listen>(listen.address);
+  const ModuleEntry entry = open_module(place, name, false);
+  if (entry.address == nullptr) fail("the module that speaks HTTP cannot be opened: " + entry.error, place.string(), "build again");
+  return reinterpret_cast<Function>(entry.address);
+}
+
+[[noreturn]] void refuse_place(const std::string& host, int port, const NotHeard& why) {
+  fail(fmt::format("cannot listen: {}", why.words), fmt::format("{}:{}", host, port),
+       why.is_for_host ? "--host takes an address or a name of this machine, such as 127.0.0.1, or 0.0.0.0 for all; the port is --port"
+                       : "another --port, or --port 0 for any");
 }
 
 rlimit files_of_process() {
@@ -49,15 +57,16 @@ std::int64_t most_connections() {
   return static_cast<std::int64_t>(most > usual + kOtherFiles ? usual : std::max(most, kOtherFiles + 1) - kOtherFiles);
 }
 
+void check_place(const std::string& host, int port) {
+  NotHeard why;
+  if (!from_module<CanListen>("moesh_can_listen")(host, port, why)) refuse_place(host, port, why);
+}
+
 std::unique_ptr<HttpServer> listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler) {
   make_room_for(limits.connections);
   NotHeard why;
-  HttpServer* server = load_module()(host, port, limits, handler, why);
-  if (server == nullptr) {
-    fail(fmt::format("cannot listen: {}", why.words), fmt::format("{}:{}", host, port),
-         why.is_for_host ? "--host takes an address or a name of this machine, such as 127.0.0.1, or 0.0.0.0 for all; the port is --port"
-                         : "another --port, or --port 0 for any");
-  }
+  HttpServer* server = from_module<Listen>("moesh_listen")(host, port, limits, handler, why);
+  if (server == nullptr) refuse_place(host, port, why);
   return std::unique_ptr<HttpServer>(server);
 }
 

@@ -63,6 +63,9 @@ struct NotHeard {
 // The default limit of connections, or less if this process may not open that many files.
 std::int64_t most_connections();
 
+// Fails if a server could not listen there now.
+void check_place(const std::string& host, int port);
+
 // Starts a server; port 0 means any free port. The handler must outlive the server.
 std::unique_ptr<HttpServer> listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler);
 

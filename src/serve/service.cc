@@ -50,7 +50,7 @@ std::string words_of(const Completion& asked, std::int64_t tokens, Clock::time_p
 
 const char* reason_of(int status) {
   switch (status) {
-    case 400: return "this is no request of HTTP/1.1, or its headers are too long";
+    case 400: return "this is no request of HTTP/1.1, its headers are too long, or they do not say for sure where its body ends";
     case 414: return "the path is too long";
     case 416: return "no such range";
     case 500: return "the server is at fault";

@@ -156,7 +156,7 @@ Session open_to_run(const std::vector<std::string>& request, config::Run run) {
 
 Session open_model(const std::vector<std::string>& request) {
   config::Loaded loaded = config::load(request);
-  config::check_run(loaded.settings, config::Run::steps);
+  config::check_run(loaded.settings, config::Run::texts);
   Session session = without_graph(told(std::move(loaded)));
   note_idle_exchange(session);
   return session;

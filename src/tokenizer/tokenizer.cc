@@ -67,7 +67,7 @@ std::optional<std::int32_t> special_id(const Tokenizer& tokenizer, const fs::pat
 std::unique_ptr<Tokenizer> open_json(const fs::path& file, const std::string& bytes) {
   auto tokenizer = read_tokenizer_json(parse_json(bytes, file.string()), file.string());
   const Json settings = beside(file, "tokenizer_config.json");
-  tokenizer->begin_id = special_id(*tokenizer, file, settings, "bos_token");
+  if (const auto named = special_id(*tokenizer, file, settings, "bos_token")) tokenizer->begin_id = named;  // else what begins its texts
   tokenizer->end_id = special_id(*tokenizer, file, settings, "eos_token");
   return tokenizer;
 }

@@ -94,6 +94,8 @@ class JsonTokenizer : public Tokenizer {
     for (const PostProcessor::Part& part : post_processor_.parts()) {
       for (const std::int32_t id : part.ids) check_id(id);
     }
+    const PostProcessor::Part& first = post_processor_.parts().front();
+    if (!first.is_text && first.ids.size() == 1) begin_id = first.ids.front();
   }
 
   Ids encode(std::string_view text, Special special) const override {

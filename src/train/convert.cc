@@ -57,7 +57,9 @@ class NewFolder {
     fs::remove_all(part_, ignored);
     const int signal = interrupts_->asked() ? interrupts_->signal() : 0;
     interrupts_.reset();
-    if (signal != 0) ::raise(signal);  // which does now what it does to any process
+    if (signal == 0) return;
+    ::signal(signal, SIG_DFL);  // also where a shell that started the process in the background had it ignored
+    ::raise(signal);
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;

@@ -319,7 +319,7 @@ class Loop {
   // Returns false if the run must end before this step.
   bool train(std::int64_t step) {
     const auto begin = Clock::now();
-    const double for_disk = parts_.checkpoints.waited(), for_data = parts_.batches.waited();
+    const double for_data = parts_.batches.waited();
     const double devices = static_cast<double>(request_.devices);
     Batch batch;
     if (!interrupts_.asked() && !is_asked_ && !has_failed_) attempt([&] { batch = parts_.batches.at(step, parts_.trainer.pool()); });
@@ -334,16 +334,25 @@ class Loop {
     } else if (metrics.is_left_out) {
       report_spike(metrics, recent);
     }
-    const std::string saved = parts_.checkpoints.after_step(parts_.trainer, parts_.batches);
-    const StepSpeed speed{seconds_since(begin), flops_ / devices, tokens_ / devices, devices};
-    const StepTime time{speed.seconds, parts_.batches.waited() - for_data, parts_.checkpoints.waited() - for_disk};
+    if (metrics.total_weights == 0 && !std::exchange(has_told_of_no_target_, true))
+      log_warning(fmt::format("the batch of step {} has no token to predict: each of its documents has one token or none", metrics.step));
+    const StepSpeed speed{seconds_since(begin) + saving_, flops_ / devices, tokens_ / devices, devices};
+    const StepTime time{speed.seconds, parts_.batches.waited() - for_data, parts_.checkpoints.waited() - waited_for_disk_};
+    waited_for_disk_ = parts_.checkpoints.waited();
+    // Before the checkpoint: a run that goes on from it does not make the step again.
     attempt([&] {
       parts_.metrics.write(metrics, time, speed, parts_.batches.left_out());
       if (parts_.board) parts_.board->write(metrics, speed);
+    });
+    const auto made = Clock::now();
+    const std::string saved = parts_.checkpoints.after_step(parts_.trainer, parts_.batches);
+    saving_ = seconds_since(made);
+    attempt([&] {
       tell(step, fmt::format("loss {:.3f}", metrics.loss), step_words(metrics, speed) + (saved.empty() ? "" : "\n" + saved));
     });
     if (done_.steps++ == 0) done_.first_loss = metrics.loss;
     done_.last_loss = metrics.loss;
+    done_.updates_left_out += metrics.is_left_out ? 1 : 0;
     done_.load = metrics.load;
     return true;
   }
@@ -385,6 +394,9 @@ class Loop {
   double tokens_, flops_;  // per step
   const Interrupts interrupts_;
   std::optional<Progress> progress_;
+  double saving_ = 0;           // seconds that the last step's checkpoint took, which count as those of the next step
+  double waited_for_disk_ = 0;  // up to the last line of the metrics
+  bool has_told_of_no_target_ = false;
   bool is_asked_ = false, has_failed_ = false;  // whether any process was asked to end, or failed
   bool lacks_evaluation_ = false;               // whether the last evaluation that was due was cut off
   std::exception_ptr failure_;                  // of this process

@@ -127,6 +127,9 @@ std::string summary_words(const RunSummary& run) {
     words += fmt::format("Steps waited {} for data, {:.1f}% of the time.\n", human_seconds(run.waited_for_data),
                          100 * run.waited_for_data / run.seconds);
   }
+  if (run.updates_left_out > 0) {
+    words += fmt::format("{} left out: a loss or gradient was not finite, or a spike.\n", counted(run.updates_left_out, "update"));
+  }
   if (run.lines_left_out > 0) {
     words += fmt::format("Left out of the data: {} that could not be read.\n", counted(run.lines_left_out, "line"));
   }

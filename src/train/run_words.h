@@ -39,6 +39,7 @@ struct RunSummary {
   std::int64_t evaluations = 0;
   double seconds = 0;
   double waited_for_data = 0;  // the part of `seconds` that steps waited
+  std::int64_t updates_left_out = 0;  // because a loss or gradient was not finite, or a spike
   std::int64_t lines_left_out = 0;  // lines of the data that could not be read
   double tokens = 0;  // in all steps
   double first_loss = 0;

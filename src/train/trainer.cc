@@ -24,7 +24,10 @@ namespace {
 using run::Array;
 using run::Placed;
 
-double scalar(const Placed& value) { return backend::load_scalar(value.shards.front().view); }
+double scalar(const Placed& value) {
+  const double number = backend::load_scalar(value.shards.front().view);
+  return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;  // without a sign
+}
 
 // The array's slices along its first dim, which share its memory.
 std::vector<Array> along_first(const Array& array) {

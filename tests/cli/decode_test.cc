@@ -51,6 +51,27 @@ TEST(DecodeCommand, GoesOnWithAPrompt) {
   EXPECT_EQ(text["finish_reason"], "length");
 }
 
+// As MaxText's commands name weights: a file of settings, load_parameters_path and prompt.
+TEST(DecodeCommand, TakesTheModelThatSettingsName) {
+  const std::string weights = "load_parameters_path=" + llama();
+  const Outcome named = decode({"abc", "--max-tokens", "5"});
+  const Outcome settings = outcome("decode src/MaxText/configs/base.yml tokenizer_path= dtype=float32 " + weights + " prompt=abc --max-tokens 5 steps=3 remat_policy=full");
+  EXPECT_EQ(settings.out, named.out) << settings.err;
+  EXPECT_THAT(settings.err, HasSubstr("without effect on texts, as only training reads them: steps, remat_policy\n"));
+  EXPECT_EQ(outcome("decode tokenizer_path= dtype=float32 " + weights + " --max-tokens 5 abc").out, named.out) << "a word that is no path is a prompt";
+  EXPECT_THAT(decode({"abc", "load_parameters_path=/other"}).err,
+              AllOf(HasSubstr("weights of " + llama()), HasSubstr("and of load_parameters_path=/other\n  fix: name one of them")));
+  EXPECT_THAT(outcome("decode base.yml").err, HasSubstr("which model?\n  fix: name a run, a checkpoint or a Hugging Face folder, or give load_par"));
+  EXPECT_THAT(outcome("serve base.yml").err, HasSubstr("which model?"));
+}
+
+TEST(DecodeCommand, RefusesBeforeItReadsWeights) {
+  const std::string gemma = (test::source_folder() / "tests/golden/hf/gemma").string();  // whose vocabulary ends before these bytes
+  const Outcome other = outcome("decode " + gemma + " tokenizer_path= ABC abc");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("prompt 2: token "), HasSubstr(" lies outside the vocabulary of "), Not(HasSubstr("the weights of"))));
+}
+
 TEST(DecodeCommandSlow, GivesTheSameTextsInAnyBatchAndOnAnyMesh) {
   const std::vector<std::string> prompts{"abc", "a longer prompt than the others have", "x", "de", "fghij", "k l"};
   const auto with = [&](std::vector<std::string> more) {

@@ -89,7 +89,7 @@ TEST(CheckpointActs, RefuseOptionsOfOthers) {
   EXPECT_EQ(wrong_line("checkpoint diff a b --filter x"),
             "moesh: error: the command line: --filter has no effect on `checkpoint diff`, which takes --json and --threads\n"
             "  fix: leave it out\n");
-  for (const char* line : {"ls run --filter x", "ls run --threads 2", "show run --keep 2", "show run --threads 2", "check run --json",
+  for (const char* line : {"ls run --filter x", "ls run --threads 2", "show run --keep 2", "show run --threads 2",
                            "check run --filter x", "check run --keep 2", "diff a b --keep 2", "rm run --keep 2 --json",
                            "rm run --keep 2 --filter x", "rm run --keep 2 --threads 2"}) {
     EXPECT_THAT(wrong_line(std::string("checkpoint ") + line), HasSubstr(" has no effect on `checkpoint ")) << line;

@@ -66,6 +66,24 @@ std::string load_refusal(const std::string& request) {
   return test::message_of([&] { check_run(load(test::words_of(request)).settings, Run::training); });
 }
 
+// What decode and serve read: of how texts go on, of tokenizers, and nothing of data.
+TEST(Honesty, TextsRefuseWhatOfThemIsNotDone) {
+  const auto refusal = [](const std::string& request) {
+    return test::message_of([&] { check_run(load(test::words_of(request)).settings, Run::texts); });
+  };
+  for (const char* request : {"autoregressive_decode_assert=abc", "multi_sampling=true", "return_log_prob=true", "load_from_prefill_dir=true",
+                              "prefill_cache_dir=a", "use_chat_template=true"}) {
+    EXPECT_NE(refusal(request).find("asks for what moesh does not do"), std::string::npos) << request;
+  }
+  EXPECT_EQ(refusal("dataset_type=hf num_epoch=3"), "no error");
+  for_each_key(Status::refused, [&](const std::string& name) {
+    const Key* key = find_key(name);
+    const Topic& topic = topic_of(*key);
+    if (!topic.is_of_texts || topic.scope == Scope::plans || key->kind != Kind::boolean) return;
+    EXPECT_NE(refusal(name + (key->initial == "true" ? "=false" : "=true")), "no error") << name;
+  });
+}
+
 // In MaxText each of these changes the numbers of a run, or the files that it writes.
 TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
   const char* const requests[] = {

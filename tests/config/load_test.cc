@@ -126,7 +126,7 @@ TEST(Load, NotesWhatPlansLeaveOut) {
       (std::vector<std::string>{"planned without: context_parallel_strategy=ring (how context shards reach each other's keys and values; "
                                 "only all_gather here); use_sft=true (supervised fine-tuning on prompts and answers)"}));
   EXPECT_THAT(loaded("use_sft=false dropout_rate=0.0 context_parallel_strategy=all_gather").notices, IsEmpty());
-  for (const auto run : {config::Run::steps, config::Run::training}) {
+  for (const auto run : {config::Run::steps, config::Run::texts, config::Run::training}) {
     EXPECT_THAT(test::message_of([&] { check_run(loaded("enable_rampup_batch_size=true").settings, run); }),
                 HasSubstr("enable_rampup_batch_size=true asks for what moesh does not do (starts with a small batch that grows)"));
   }

@@ -220,6 +220,22 @@ TEST(DocumentRows, OfOtherDataBeginAtTheirBeginning) {
   EXPECT_EQ(source->example(30, 20).inputs[0], document_rows_of(of)->example(30, 10).inputs[0]);
 }
 
+// A place counts tokens, documents, or pieces that are as long as a row, and is of use only to what counts the same.
+TEST(DocumentRows, GoOnOnlyWherePlacesCountTheSame) {
+  const std::vector<Packed> kinds{{40, 2, 25, 10}, {40, 2, 25, 10, Packing::cut}, {40, 2, 25, 10, Packing::split}};
+  for (std::size_t saved = 0; saved < kinds.size(); ++saved) {
+    const std::string place = document_rows_of(kinds[saved])->place(3, 10);
+    for (std::size_t next = 0; next < kinds.size(); ++next) {
+      for (const std::int64_t length : {10, 20}) {
+        Packed of = kinds[next];
+        of.length = length;
+        const bool counts_the_same = saved == next && (length == 10 || of.packing != Packing::split);
+        EXPECT_EQ(document_rows_of(of)->begin(3, place), counts_the_same) << saved << " " << next << " " << length;
+      }
+    }
+  }
+}
+
 // The documents of several rounds, at least a hundred in all, in the order in which they are taken, and the group of each.
 struct Plain {
   std::vector<Tokens> documents;

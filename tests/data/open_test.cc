@@ -438,7 +438,7 @@ TEST(Data, TheTokenizerHasToFitWhatIsAskedFor) {
             "the command line: tokenizer_type=tiktoken is not read\n  fix: give the model's tokenizer.json and tokenizer_type=huggingface");
   EXPECT_THAT(refusal("/bert-uncased"), "no error");
   const std::string blank = folder.write("blank.txt", " \n ");
-  EXPECT_THAT(message_of([&] { opened("dataset_type=text dataset_path=" + blank + " tokenizer_path=" + kTokenizers + "/bert-odd"); }),
+  EXPECT_THAT(message_of([&] { opened("dataset_type=text dataset_path=" + blank + " add_bos=false tokenizer_path=" + kTokenizers + "/bert-odd"); }),
               HasSubstr("no token is made of the text"));
 }
 

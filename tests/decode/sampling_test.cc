@@ -18,7 +18,9 @@ namespace moesh::decode {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Gt;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 const std::vector<float> kLogits{1, 3, 2, -1, 2.5f, 0};
 
@@ -65,6 +67,9 @@ TEST(Sampling, KeepsToTheLikeliest) {
   EXPECT_THAT(drawn({.temperature = 5, .top_p = 0.8}), ElementsAre(1, 2, 4));
   EXPECT_THAT(drawn({.temperature = 5, .min_p = 0.3}), ElementsAre(1, 2, 4));
   EXPECT_THAT(drawn({.temperature = 5, .top_k = 2, .top_p = 0.99, .min_p = 0.01}), ElementsAre(1, 4));
+  // At a temperature of 5 they are far more alike, so that the same limits keep more of them.
+  EXPECT_THAT(drawn({.temperature = 5, .min_p = 0.3, .limits_after_temperature = true}), SizeIs(Gt(3u)));
+  EXPECT_THAT(drawn({.temperature = 5, .top_p = 0.8, .limits_after_temperature = true}), SizeIs(Gt(3u)));
 }
 
 // The reference: sorts all tokens by score and applies one limit after the other. Without a limit the tokens stay in order of their ids.
@@ -74,6 +79,12 @@ std::int32_t by_sorting_all(const std::vector<float>& logits, std::size_t place,
   const bool is_limited = sampling.top_k > 0 || sampling.top_p < 1 || sampling.min_p > 0;
   const double most = -std::min_element(sorted.begin(), sorted.end())->first;
   if (is_limited) std::sort(sorted.begin(), sorted.end());
+  const double of_limits = sampling.limits_after_temperature ? sampling.temperature : 1;
+  const auto keep_as_likely = [&] {
+    const double least = -sorted.front().first + of_limits * std::log(sampling.min_p);
+    while (sampling.min_p > 0 && -sorted.back().first < least) sorted.pop_back();
+  };
+  if (sampling.limits_after_temperature) keep_as_likely();
   if (sampling.top_k > 0) sorted.resize(std::min(sorted.size(), static_cast<std::size_t>(sampling.top_k)));
   const auto weights = [&](double temperature) {
     std::vector<double> all;
@@ -81,13 +92,13 @@ std::int32_t by_sorting_all(const std::vector<float>& logits, std::size_t place,
     return all;
   };
   if (sampling.top_p < 1) {
-    const std::vector<double> all = weights(1);
+    const std::vector<double> all = weights(of_limits);
     const double needed = sampling.top_p * std::accumulate(all.begin(), all.end(), 0.0);
     std::size_t count = 0;
     for (double kept = 0; count < all.size() && kept < needed; ++count) kept += all[count];
     sorted.resize(std::max<std::size_t>(1, count));
   }
-  while (sampling.min_p > 0 && -sorted.back().first < -sorted.front().first + std::log(sampling.min_p)) sorted.pop_back();
+  if (!sampling.limits_after_temperature) keep_as_likely();
   const RandomKey key = fold_in(random_key(sampling.seed), static_cast<std::uint32_t>(text));
   const std::uint64_t bits = (std::uint64_t{random_bits(key, 2 * place)} << 21) ^ (random_bits(key, 2 * place + 1) >> 11);
   const std::vector<double> all = weights(sampling.temperature);
@@ -110,7 +121,12 @@ TEST(Sampling, DrawsTheTokenThatSortingAllOfThemGives) {
   for (const double temperature : {0.3, 1.0, 20.0}) {
     for (const std::int64_t top_k : {0, 1, 50, 70, 300}) {
       for (const double top_p : {0.01, 0.25, 0.5, 0.75, 0.9, 1.0}) {
-        for (const double min_p : {0.0, 0.05, 1.0}) all.push_back({.temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p});
+        for (const double min_p : {0.0, 0.05, 1.0}) {
+          for (const bool after : {false, true}) {
+            if (after && min_p == 1.0) continue;
+            all.push_back({.temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p, .limits_after_temperature = after});
+          }
+        }
       }
     }
   }
@@ -124,7 +140,7 @@ TEST(Sampling, DrawsTheTokenThatSortingAllOfThemGives) {
         ++text;
         ASSERT_EQ(sample(logits, {}, sampling, text), by_sorting_all(logits, 0, sampling, text))
             << size << " tokens, " << kinds << " scores, temperature " << sampling.temperature << ", k " << sampling.top_k << ", p "
-            << sampling.top_p << ", min_p " << sampling.min_p;
+            << sampling.top_p << ", min_p " << sampling.min_p << (sampling.limits_after_temperature ? ", after the temperature" : "");
       }
     }
   }

@@ -206,7 +206,7 @@ TEST(Serve, TellsWhatThereIs) {
   for (const std::string target : {"http://127.0.0.1:8000/health", "HTTPS://host/health?a=b"})
     EXPECT_EQ(body_of(get(serving.port(), target))["status"], "ok") << "as clients of a proxy ask";
   HttpClient client(serving.port());
-  ASSERT_TRUE(client.send("HEAD /health HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  ASSERT_TRUE(client.send("HEAD /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
   EXPECT_EQ(client.next_line(), "HTTP/1.1 200 OK");
 }
 
@@ -219,31 +219,31 @@ TEST(Serve, SaysWhatItDoesNotDo) {
     EXPECT_THAT(message_of(reply), HasSubstr(words)) << request;
     return reply;
   };
-  refused("GET / HTTP/1.1\r\n\r\n", 404, "nothing is at '/': ask /v1/completions, /v1/models, /health or /metrics");
-  refused("GET /%0a%1b[31m%ff HTTP/1.1\r\n\r\n", 404, "nothing is at '");
+  refused("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 404, "nothing is at '/': ask /v1/completions, /v1/models, /health or /metrics");
+  refused("GET /%0a%1b[31m%ff HTTP/1.1\r\nHost: x\r\n\r\n", 404, "nothing is at '");
   refused(post_of("{}", "/v1/chat/completions"), 404, "chat templates are not applied: make the prompt, and ask /v1/completions");
-  EXPECT_EQ(refused("GET /v1/completions HTTP/1.1\r\n\r\n", 405, " is asked for by POST").headers.at("allow"), "POST");
+  EXPECT_EQ(refused("GET /v1/completions HTTP/1.1\r\nHost: x\r\n\r\n", 405, " is asked for by POST").headers.at("allow"), "POST");
   EXPECT_EQ(refused(post_of("{}", "/v1/models"), 405, " is asked for by GET").headers.at("allow"), "GET");
-  refused("DELETE /v1/models HTTP/1.1\r\n\r\n", 405, " is asked for by GET");
-  refused("PUT /v1/completions HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405, " is asked for by POST");
-  refused("OPTIONS /v1/completions HTTP/1.1\r\n\r\n", 405, " is asked for by POST");
-  refused("TRACE / HTTP/1.1\r\n\r\n", 400, "this is no request of HTTP/1.1");
-  refused("BREW /pot HTTP/1.1\r\n\r\n", 400, "this is no request of HTTP/1.1");
+  refused("DELETE /v1/models HTTP/1.1\r\nHost: x\r\n\r\n", 405, " is asked for by GET");
+  refused("PUT /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", 405, " is asked for by POST");
+  refused("OPTIONS /v1/completions HTTP/1.1\r\nHost: x\r\n\r\n", 405, " is asked for by POST");
+  refused("TRACE / HTTP/1.1\r\nHost: x\r\n\r\n", 400, "this is no request of HTTP/1.1");
+  refused("BREW /pot HTTP/1.1\r\nHost: x\r\n\r\n", 400, "this is no request of HTTP/1.1");
   refused("\x16\x03\x01\x02\r\n\r\n", 400, "this is no request of HTTP/1.1");
-  refused("GET /health HTTP/1.1\r\nRange: bytes=x\r\n\r\n", 416, "no such range");
-  refused("GET http://host HTTP/1.1\r\n\r\n", 404, "nothing is at '/'");
-  refused("GET /" + std::string(9000, 'a') + " HTTP/1.1\r\n\r\n", 414, "the path is too long");
-  refused("GET /" + std::string(90'000, 'a') + " HTTP/1.1\r\n\r\n", 414, "the path is too long");
-  refused("GET /health HTTP/1.1\r\nX: " + std::string(9000, 'a') + "\r\n\r\n", 400, "or its headers are too long");
+  refused("GET /health HTTP/1.1\r\nHost: x\r\nRange: bytes=x\r\n\r\n", 416, "no such range");
+  refused("GET http://host HTTP/1.1\r\nHost: x\r\n\r\n", 404, "nothing is at '/'");
+  refused("GET /" + std::string(9000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n", 414, "the path is too long");
+  refused("GET /" + std::string(90'000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n", 414, "the path is too long");
+  refused("GET /health HTTP/1.1\r\nHost: x\r\nX: " + std::string(9000, 'a') + "\r\n\r\n", 400, "its headers are too long");
   EXPECT_EQ(answer_to(serving.port(), post_of("{\"prompt\": \"a\"}", "/v1/completions", "Application/JSON ; charset=utf-8")).status, 200);
   refused(post_of("{\"prompt\": \"a\"}", "/v1/completions", "text/plain"), 415, "the body is 'text/plain': Content-Type: application/json was expected");
   refused(post_of("--x\r\n\r\n--x--", "/v1/completions", "multipart/form-data; boundary=x"), 415, "application/json was expected");
-  refused("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n\r\n", 400, "not readable as JSON");
+  refused("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\r\n", 400, "not readable as JSON");
   refused(post_of("{\"prompt\": "), 400, "not readable as JSON");
   refused(post_of(std::string("\0\xff\x80 garbage", 12)), 400, "not readable as JSON");
   refused(post_of("{\"prompt\": \"\"}"), 400, "a prompt without any token");
   refused(post_of("{\"prompt\": \"" + std::string(3000, 'a') + "\"}"), 400, "prompt and text have 2,000 tokens at most; the prompt has 3,000");
-  EXPECT_EQ(body_of(answer_to(serving.port(), "GET /health HTTP/1.1\r\nRange: bytes=0-1\r\nAccept-Encoding: gzip\r\n\r\n"))["status"], "ok");
+  EXPECT_EQ(body_of(answer_to(serving.port(), "GET /health HTTP/1.1\r\nHost: x\r\nRange: bytes=0-1\r\nAccept-Encoding: gzip\r\n\r\n"))["status"], "ok");
 }
 
 TEST(Serve, TakesSeveralRequestsOnAConnection) {
@@ -256,7 +256,7 @@ TEST(Serve, TakesSeveralRequestsOnAConnection) {
   EXPECT_EQ(text_of(client.receive()), text);
   EXPECT_EQ(client.receive().status, 400);
   EXPECT_EQ(text_of(client.receive()), text);
-  ASSERT_TRUE(client.send("GET /health HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  ASSERT_TRUE(client.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
   EXPECT_EQ(client.receive().status, 200);
   EXPECT_TRUE(client.is_closed());
   const Reply old = answer_to(serving.port(), "POST /v1/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 61\r\n\r\n" +
@@ -266,22 +266,41 @@ TEST(Serve, TakesSeveralRequestsOnAConnection) {
 
 TEST(Serve, ClosesConnectionsWhoseRequestsHaveNoCertainEnd) {
   const Serving serving;
-  for (const std::string head : {"POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-                                 "GET /health HTTP/1.1\r\nContent-Length: 5\r\n\r\n"}) {
+  HttpClient client(serving.port());
+  ASSERT_TRUE(client.send("GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"));
+  EXPECT_EQ(client.receive().headers["connection"], "close");
+  EXPECT_TRUE(client.is_closed());
+}
+
+// A proxy that reads such a head in another way would take what follows for a part of the body, or for a request of somebody else.
+TEST(Serve, RefusesHeadsThatCanBeReadInTwoWays) {
+  const Serving serving;
+  const std::string body = R"({"prompt":"abc","temperature":0,"max_tokens":1})", length = std::to_string(body.size());
+  const std::string hidden = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
+  const auto head = [&](const std::string& lines) { return "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + lines; };
+  EXPECT_EQ(answer_to(serving.port(), head("Content-Length: " + length + "\r\nContent-Length: " + length + "\r\n\r\n") + body).status, 200);
+  for (const std::string& lines :
+       {"Content-Length: " + length + "\r\nContent-Length: " + std::to_string(body.size() + hidden.size()) + "\r\n", "Content-Length: +" + length + "\r\n",
+        "Content-Length: " + length + "a\r\n", std::string("Content-Length: -1\r\n"), "Content-Length: " + length + ", " + length + "\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: " + length + "\r\n", "Host: y\r\nContent-Length: " + length + "\r\n"}) {
     HttpClient client(serving.port());
-    ASSERT_TRUE(client.send(head));
-    EXPECT_EQ(client.receive().headers["connection"], "close") << head;
-    EXPECT_TRUE(client.is_closed());
+    ASSERT_TRUE(client.send(head(lines + "\r\n") + body + hidden));
+    const Reply reply = client.receive();
+    EXPECT_EQ(reply.status, 400) << lines;
+    EXPECT_TRUE(client.is_closed()) << lines;
   }
+  HttpClient nobodys(serving.port());
+  ASSERT_TRUE(nobodys.send("GET /health HTTP/1.1\r\n\r\n"));
+  EXPECT_EQ(nobodys.receive().status, 400) << "without a host";
 }
 
 // What follows a request that is not understood may be a part of it.
 TEST(Serve, ClosesConnectionsWhoseRequestsAreNotUnderstood) {
   const Serving serving;
-  for (const std::string& head : {std::string("hello\r\n\r\n"), "GET /" + std::string(9000, 'a') + " HTTP/1.1\r\n\r\n",
-                                  "GET /health HTTP/1.1\r\nX: " + std::string(9000, 'a') + "\r\n\r\n"}) {
+  for (const std::string& head : {std::string("hello\r\n\r\n"), "GET /" + std::string(9000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n",
+                                  "GET /health HTTP/1.1\r\nHost: x\r\nX: " + std::string(9000, 'a') + "\r\n\r\n"}) {
     HttpClient client(serving.port());
-    ASSERT_TRUE(client.send(head + "GET /health HTTP/1.1\r\n\r\n"));
+    ASSERT_TRUE(client.send(head + "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
     EXPECT_EQ(client.receive().headers["connection"], "close") << head.substr(0, 20);
     EXPECT_TRUE(client.is_closed());
   }
@@ -293,8 +312,8 @@ TEST(Serve, RefusesAtOnceWhatIsDeclaredAsTooLong) {
   wanted.limits.body_bytes = 1000;
   wanted.limits.read_seconds = 1e6;
   const Serving serving(wanted);
-  const std::string head = "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: ";
-  for (const std::string rest : {"1001\r\n\r\n", "99999999999\r\n\r\n", "-5\r\n\r\n", "5000\r\nExpect: 100-continue\r\n\r\n"}) {
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ";
+  for (const std::string rest : {"1001\r\n\r\n", "99999999999\r\n\r\n", "5000\r\nExpect: 100-continue\r\n\r\n"}) {
     HttpClient client(serving.port());
     ASSERT_TRUE(client.send(head + rest));
     const Reply reply = client.receive();
@@ -314,14 +333,14 @@ TEST(Serve, HearsBodiesOutThatTurnOutToBeTooLong) {
   const Serving serving(wanted);
   HttpClient client(serving.port());
   const std::string long_text(100'000, 'a');
-  std::string chunked = "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+  std::string chunked = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 3; ++i) chunked += "186a0\r\n" + long_text + "\r\n";
   ASSERT_TRUE(client.send(chunked + "0\r\n\r\n"));
   EXPECT_EQ(client.receive().status, 413);
-  ASSERT_TRUE(client.send("POST /nothing HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n"));
+  ASSERT_TRUE(client.send("POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n"));
   EXPECT_EQ(client.receive().status, 404);
   const std::string body = greedy("abc", 4);
-  ASSERT_TRUE(client.send("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
+  ASSERT_TRUE(client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
                           fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", body.size(), body)));
   EXPECT_EQ(client.receive().status, 200);
 }
@@ -334,8 +353,8 @@ TEST(Serve, EndsRequestsThatDoNotComeWholeInTime) {
   const Serving serving(wanted);
   HttpClient silent(serving.port()), halfway(serving.port()), without_body(serving.port()), long_head(serving.port());
   halfway.send("POST /v1/comple");
-  without_body.send("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"prompt\"");
-  long_head.send("GET /health HTTP/1.1\r\nX: " + std::string(5000, 'a'));
+  without_body.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"prompt\"");
+  long_head.send("GET /health HTTP/1.1\r\nHost: x\r\nX: " + std::string(5000, 'a'));
   EXPECT_TRUE(silent.is_closed());
   EXPECT_TRUE(halfway.is_closed());
   const Reply cut = without_body.receive();

@@ -116,6 +116,14 @@ TEST(TokenizerSlow, TakesTimeThatGrowsWithTheTextOnly) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(test::kIsSanitized ? 300 : 60));
 }
 
+// A tokenizer.json alone does not name the token, but puts it there.
+TEST(Tokenizer, TextsBeginAsTheTokenizerBeginsThem) {
+  const auto tokenizer = open(kTokenizers + "/bytelevel-llama3");
+  ASSERT_TRUE(tokenizer->begin_id);
+  EXPECT_EQ(tokenizer->encode("a", Special::added).front(), *tokenizer->begin_id);
+  EXPECT_NE(tokenizer->encode("a", Special::left_out).front(), *tokenizer->begin_id);
+}
+
 TEST(Tokenizer, ReadsTheNamesOfTokensThatBeginAndEndTexts) {
   const test::TemporaryFolder folder;
   folder.write("tokenizer.json", test::tokenizer_json().dump());

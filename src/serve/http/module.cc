@@ -39,6 +39,7 @@ class Stream final : public httplib::Stream {
 
 // Names of the parameters in which `prepare` hands the path and content type of a request to its handler.
 constexpr const char *kPath = "path", *kType = "type";
+constexpr const char* kUnclear = "unclear";  // there if the head does not say where the body ends, or whose host is asked
 
 constexpr int kLongLine = 414;
 constexpr const char* kOldVersion = "HTTP/1.0";  // does not support chunked answers
@@ -58,6 +59,18 @@ std::string path_of(const std::string& target) {
   return target;
 }
 
+// Whether the head tells in one way where the body ends. Two that read it differently, such as a proxy and this server, would disagree on
+// where the next request begins.
+bool is_clear(const httplib::Request& request) {
+  const auto [first, last] = request.headers.equal_range("Content-Length");
+  for (auto length = first; length != last; ++length) {
+    const bool is_number = !length->second.empty() && length->second.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_number || length->second != first->second) return false;
+  }
+  const bool is_chunked = request.has_header("Transfer-Encoding");
+  return !(is_chunked && first != last) && (request.version == kOldVersion || request.get_header_value_count("Host") == 1);
+}
+
 // Whether the body is longer than `most` bytes by its declared length.
 bool is_declared_longer(const httplib::Request& request, std::int64_t most) {
   return request.get_header_value<std::uint64_t>("Content-Length") > static_cast<std::uint64_t>(most);
@@ -74,6 +87,11 @@ void prepare(httplib::Request& request, Socket& socket, std::int64_t most_bytes)
   request.path = "/";
   request.ranges.clear();
   for (const char* name : {"Content-Type", "Accept-Encoding", "Range"}) request.headers.erase(name);
+  if (!is_clear(request)) {
+    request.params.emplace(kUnclear, "");
+    for (const char* name : {"Content-Length", "Transfer-Encoding", "Expect"}) request.headers.erase(name);
+    set(request.headers, "Connection", "close");
+  }
   request.progress = [&socket](std::uint64_t, std::uint64_t) { return socket.is_alive(); };
   const bool has_length = request.has_header("Content-Length"), is_chunked = request.has_header("Transfer-Encoding");
   const bool takes_body = request.method == "POST" || request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE";
@@ -81,7 +99,7 @@ void prepare(httplib::Request& request, Socket& socket, std::int64_t most_bytes)
   const bool is_too_long = is_declared_longer(request, most_bytes);
   if (is_too_long) request.headers.erase("Expect");  // so that the client is not told to send it
   // The connection closes after this request if the end of the body or of the answer is ambiguous, or if nothing reads the body.
-  const bool is_uncertain = (has_length && is_chunked) || (!takes_body && (has_length || is_chunked)) || is_too_long;
+  const bool is_uncertain = (!takes_body && (has_length || is_chunked)) || is_too_long;
   if (is_uncertain || request.version == kOldVersion) set(request.headers, "Connection", "close");
 }
 
@@ -181,6 +199,7 @@ class Http final : public HttpServer, private httplib::Server {
   }
 
   void answer(const httplib::Request& request, httplib::Response& response, std::string body, HttpRequest::Body came) {
+    if (request.has_param(kUnclear)) return give(handler_.refusal(400), response, true);
     const auto param = [&](const char* name) { return request.params.find(name)->second; };
     const auto is_alive = [&request] { return request.progress(0, 0); };
     give(handler_.answer({request.method, param(kPath), param(kType), std::move(body), came, is_alive}), response,
@@ -234,6 +253,13 @@ class Http final : public HttpServer, private httplib::Server {
 };
 
 }  // namespace
+
+extern "C" bool moesh_can_listen(const std::string& host, int port, NotHeard& why) {
+  int tried = port;
+  const int descriptor = listening_socket(host, tried, why);
+  if (descriptor >= 0) ::close(descriptor);
+  return descriptor >= 0;
+}
 
 extern "C" HttpServer* moesh_listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, NotHeard& why) {
   const int descriptor = listening_socket(host, port, why);
