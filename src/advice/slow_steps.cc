@@ -105,6 +105,7 @@ void find_wide_products(const StepView& view, std::vector<Finding>& findings) {
   Finding f{Severity::warning, "float32-products", "the step", "products are computed in float32, for which the chip is slow",
             "dtype=float32, " + settings.origin("dtype").where, human_seconds(view.step.forecast.seconds) + " a step"};
   f.tries = {{"dtype=bfloat16"}};
+  if (!settings.is_default("matmul_precision")) f.tries.push_back({"matmul_precision=default"});
   f.gain = sharding::Gain::much_speed;
   findings.push_back(std::move(f));
 }

@@ -127,6 +127,7 @@ void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<do
   if (newer == nullptr || !newer->contains("full_attention")) {
     read_rope(reader, theta, false);
     const double of_all = reader.real("rope_theta", theta);
+    reader.give("local_rope_type", "default");
     return reader.give("local_rope_max_timescale", reader.real("rope_local_base_freq", local_theta.value_or(of_all)));
   }
   reader.ignore({"rope_theta", "rope_scaling", "rope_local_base_freq"});
@@ -141,6 +142,7 @@ void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<do
   HuggingFaceReader of_sliding(sliding == nullptr ? none : *sliding, reader.where(),
                                "rope_parameters.sliding_attention.", reader.settings());
   of_sliding.expect_text("rope_type", "default");
+  of_sliding.give("local_rope_type", "default");
   of_sliding.give("local_rope_max_timescale", of_sliding.real("rope_theta", local_theta.value_or(theta)));
   of_sliding.finish();
   // Files that were written from a plain rope_parameters repeat it beside the kinds, where nothing reads it.

@@ -301,9 +301,14 @@ Assignments read_preset(const Settings& settings, const Assignments& given, std:
     check_against(given, preset, name);
     return preset;
   }
-  std::erase_if(preset, [&](const Assignment& assignment) {
-    return assignment.key->name != "logical_axis_rules" && last_of(given, assignment.key->name) != nullptr;
-  });
+  const Assignment *replaces = replacing_flag(preset), *rules = last_of(preset, "logical_axis_rules");
+  const bool loses_rules = rules != nullptr && last_of(given, rules->key->name) != nullptr;
+  std::optional<Assignment> no_rules;  // a preset that replaces the rules before it replaces them by none then, as in MaxText
+  if (loses_rules && replaces != nullptr) no_rules = {rules->key, Value(std::vector<AxisRule>{}), rules->origin};
+  if (loses_rules)
+    notices.push_back(fmt::format("the rules of the model {} give way to those that are given, as override_model_config asks", name));
+  std::erase_if(preset, [&](const Assignment& assignment) { return last_of(given, assignment.key->name) != nullptr; });
+  if (no_rules) preset.push_back(*no_rules);
   return preset;
 }
 

@@ -130,13 +130,15 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
                                                                            : "";
 }
 
-// Layers with a window are rotated as the others are, unless they have a wavelength of their own; then their frequencies are never scaled.
-std::string rotation_of_windows(const Settings& s) {
-  const std::int64_t own = s.integer("local_rope_max_timescale");
-  if (own > 0) return std::to_string(own);
-  const bool is_plain = !uses_llama3_rope(s) && s.text("rope_type") == "default" && s.real("rope_linear_scaling_factor") == 1 &&
-                        s.integer("rope_min_timescale") == 1;
-  return is_plain ? std::to_string(s.integer("rope_max_timescale")) : "as the others";
+// Plain frequencies are told by their wavelength alone, also if all layers have them.
+std::string words_for_windows(const Settings& s) {
+  const bool are_scaled = uses_llama3_rope(s) || s.text("rope_type") == "yarn";
+  const WindowRotation all{s.integer("rope_max_timescale"), s.integer("rope_min_timescale"), s.real("rope_linear_scaling_factor")};
+  const std::optional<WindowRotation> own = rotation_of_windows(s);
+  if (!own && are_scaled) return "as the others";
+  const WindowRotation of = own.value_or(all);
+  if (of.min_timescale == 1 && of.linear_scaling == 1) return std::to_string(of.max_timescale);
+  return fmt::format("{} to {}, over {}", of.min_timescale, of.max_timescale, number(of.linear_scaling));
 }
 
 // For each layer: what its queries see, whether it has rotary positions, and which kind of MLP follows.
@@ -160,7 +162,7 @@ void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["layer_attention"] = sights;
   facts["layer_positions"] = positions;
   facts["layer_mlp"] = mlps;
-  if (slides) facts["local_rope_max_timescale"] = rotation_of_windows(s);
+  if (slides) facts["local_rope_max_timescale"] = words_for_windows(s);
   if (has_still) facts["temperature_tuning"] = yes_or_no(shape.attention.scales_query_by_position);
   if (has_still && shape.attention.scales_query_by_position) {
     facts["temperature_tuning_scale"] = number(s.real("temperature_tuning_scale"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -208,6 +209,14 @@ bool leaves_out_entropy(const Settings& settings);
 
 // Whether rotation is Llama 3.1's, of neighbours. MaxText also goes by the model's name, whatever rope_type says.
 bool uses_llama3_rope(const Settings& settings);
+
+// How layers with a window are rotated, if not as the others. In MaxText rope_type=default alone gives them a wavelength of their own; in
+// Hugging Face's models (local_rope_type=default) their frequencies are plain, whatever those of other layers are.
+struct WindowRotation {
+  std::int64_t max_timescale = 0, min_timescale = 1;
+  double linear_scaling = 1;
+};
+std::optional<WindowRotation> rotation_of_windows(const Settings& settings);
 
 // Whether rotation pairs neighbours, (2i, 2i + 1), rather than halves.
 bool rope_is_interleaved(const Settings& settings);

@@ -51,6 +51,9 @@ bool has_windows(S s) {
   if (!s.texts("layer_attention").empty()) return lists(s, "layer_attention", "sliding");
   return is_one_of(s, {Block::gpt_oss, Block::olmo3, Block::gemma2, Block::gemma3, Block::gemma4, Block::deepseek4});
 }
+bool has_rotated_windows(S s) {
+  return has_windows(s) && !is_one_of(s, {Block::deepseek4, Block::gemma4}) && s.integer("sliding_window_size") > 0;
+}
 // Whether a Gemma 4 has layers with full attention, which have settings of their own.
 bool has_full_layers(S s) {
   return is_block(s, Block::gemma4) && (s.texts("layer_attention").empty() || lists(s, "layer_attention", "full"));
@@ -100,7 +103,8 @@ constexpr std::string_view kOfDeepseek4[] = {"first_num_hash_layers", "o_lora_ra
                                              "compressed_rope_max_timescale"};
 constexpr std::string_view kOfSharing[] = {"shared_experts"};
 constexpr std::string_view kOfShared[] = {"shared_expert_mlp_dim"};
-constexpr std::string_view kOfWindowedLayers[] = {"local_rope_max_timescale"};
+constexpr std::string_view kOfWindowedLayers[] = {"local_rope_type"};
+constexpr std::string_view kOfPlainWindows[] = {"local_rope_max_timescale"};
 constexpr std::string_view kOfGemma4[] = {"v_norm_with_scale"};
 constexpr std::string_view kOfFullLayers[] = {"global_head_dim", "global_num_kv_heads", "global_rope_max_timescale",
                                               "share_kv_projections", "global_rope_proportion"};
@@ -262,9 +266,12 @@ constexpr Need kNeeds[] = {
      kOfOtherBlocks},
     {"decoder_block=deepseek, deepseek4, qwen2_moe or llama4, or gemma4 with experts", may_share_experts, kOfSharing},
     {"shared_experts", has_shared_experts, kOfShared},
-    {"layers with a window",
-     [](S s) { return (has_windows(s) && !is_deepseek4(s) && s.integer("sliding_window_size") > 0) || has_local_layers(s); },
-     kOfWindowedLayers},
+    {"layers with a window", has_rotated_windows, kOfWindowedLayers},
+    {"layers with a window, rope_type=default or local_rope_type=default",
+     [](S s) {
+       return (has_rotated_windows(s) && (turns_parts(s) || s.text("local_rope_type") == "default")) || has_local_layers(s);
+     },
+     kOfPlainWindows},
     {"decoder_block=gemma4", [](S s) { return is_block(s, Block::gemma4); }, kOfGemma4},
     {"layers of decoder_block=gemma4 that see all before them", has_full_layers, kOfFullLayers},
     {"layers of decoder_block=gemma4 that have a window", has_local_layers, kOfLocalLayers},

@@ -68,7 +68,7 @@ Tensor attention(Builder& builder, const Context& context, Tensor x_BSM, const T
   value = tag(constrain_heads("value", value), "value_proj");
   nn::update_kv_cache(builder, context, key, value, tokens, context.cache_slots);
   const Tensor out = nn::attend(builder, context, query, key, value, tokens, nn::attention_of(context, {})).out;
-  return nn::project_out(builder, context, constrain_heads("out", out));
+  return nn::project_out(builder, context, constrain_heads("out", out), {labels::heads, labels::kv, labels::embed});
 }
 
 LayerResult gpt3_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {

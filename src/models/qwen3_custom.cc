@@ -13,9 +13,9 @@ Tensor widened(Builder& builder, const Context& context, Tensor x_BSN) {
   const std::int64_t narrow = x_BSN.size(2), emb = context.model.emb_dim;
   if (narrow == emb) return x_BSN;
   const graph::Scope scope(builder, "layer_up_projection");
+  const Labels of = nn::unless_context_decodes(context, {labels::mlp, labels::embed});
   const Tensor kernel =
-      nn::parameter(builder, context, "kernel", {narrow, emb},
-                    {{labels::mlp, labels::embed}, nn::moe_fan_in(context, narrow), nn::Role::mlp_kernel});
+      nn::parameter(builder, context, "kernel", {narrow, emb}, {of, nn::moe_fan_in(context, narrow), nn::Role::mlp_kernel});
   return einsum("", "bsn,nm->bsm", x_BSN, kernel);
 }
 

@@ -37,11 +37,6 @@ AttentionLabels labels_of(Context::Mode mode) {
           {activation_batch_attn, activation_length_attn, activation_heads, activation_kv}};
 }
 
-// With context parallelism in decoding, each device needs the whole weights.
-Labels attention_labels(const Context& context, Labels labels) {
-  return context.settings.integer("ici_context_autoregressive_parallelism") > 1 ? Labels(labels.size()) : labels;
-}
-
 struct Projection {
   std::string name;
   std::int64_t heads;
@@ -57,13 +52,14 @@ struct Projection {
 Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const config::AttentionShape& shape, const Projection& p) {
   const graph::Scope scope(builder, p.is_fused() ? p.tag() : p.name);
   const Role role = p.is_fused() ? Role::attention_fused_kernel : Role::attention_kernel;
+  Labels of = {labels::embed, p.heads_label, p.dim_label};
+  if (!p.is_fused()) of = unless_context_decodes(context, std::move(of));
   const Tensor weight_MHD = parameter(builder, context, "kernel", {context.model.emb_dim, p.heads, p.dim},
-                                      {attention_labels(context, {labels::embed, p.heads_label, p.dim_label}),
-                                       fan_in(context.model.emb_dim, p.divisor), role});
+                                      {of, fan_in(context.model.emb_dim, p.divisor), role});
   const Tensor out_BSHD = tag(einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD), p.tag());
   if (!shape.bias) return out_BSHD;
   return add_bias(out_BSHD, parameter(builder, context, "bias", {p.heads, p.dim},
-                                      {{p.heads_label, p.dim_label}, zeros(), Role::attention_bias}));
+                                      {{of[1], of[2]}, zeros(), Role::attention_bias}));
 }
 
 struct Heads {
@@ -198,25 +194,31 @@ Attended attend(Builder& builder, const Context& context, Tensor query, Tensor k
   return {out, reshape(builder.add_one(graph::Op::highest, "max_logits", {made[1]}, {}, {1, 1, heads}, DType::float32), {heads})};
 }
 
+Labels unless_context_decodes(const Context& context, Labels labels) {
+  return context.settings.integer("ici_context_autoregressive_parallelism") > 1 ? Labels(labels.size()) : labels;
+}
+
 Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) {
+  return project_out(builder, context, heads_BSHD, unless_context_decodes(context, {labels::heads, labels::kv, labels::embed}));
+}
+
+Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD, const Labels& of) {
   const graph::Scope scope(builder, "out");
   const std::int64_t heads = heads_BSHD.size(2);
   const std::int64_t dim = heads_BSHD.size(3);
   if (context.model.attention.flat_out) {
     const std::int64_t width = heads * dim;
     const Tensor weight_FM = parameter(builder, context, "kernel", {width, context.model.attention.out_dim},
-                                       {attention_labels(context, {labels::mlp, labels::embed}), fan_in(width),
-                                        Role::attention_flat_out_kernel});
+                                       {{labels::mlp, labels::embed}, fan_in(width), Role::attention_flat_out_kernel});
     const Tensor heads_BSF = reshape(heads_BSHD, {heads_BSHD.size(0), heads_BSHD.size(1), width});
     return tag(einsum("", "bsf,fm->bsm", heads_BSF, weight_FM), "out_proj");
   }
   const Tensor weight_HDM = parameter(builder, context, "kernel", {heads, dim, context.model.attention.out_dim},
-                                      {attention_labels(context, {labels::heads, labels::kv, labels::embed}),
-                                       fan_in(heads * dim), Role::attention_out_kernel});
+                                      {of, fan_in(heads * dim), Role::attention_out_kernel});
   const Tensor out_BSM = tag(einsum("", "bshd,hdm->bsm", heads_BSHD, weight_HDM), "out_proj");
   if (!context.model.attention.out_bias) return out_BSM;
   return add_bias(out_BSM, parameter(builder, context, "bias", {context.model.attention.out_dim},
-                                     {{labels::embed}, zeros(), Role::attention_bias}));
+                                     {{of.back()}, zeros(), Role::attention_bias}));
 }
 
 Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, const Tokens& tokens,

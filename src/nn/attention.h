@@ -25,7 +25,11 @@ struct Attended {
 Attended attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
                 graph::AttentionOf of, Tensor sinks = {}, Tensor chosen = {});
 
-// Projects [B, S, heads, dim] to [B, S, M].
+// The labels of a projection: none where context parallelism of decoding (ici_context_autoregressive_parallelism) needs it whole.
+Labels unless_context_decodes(const Context& context, Labels labels);
+
+// Projects [B, S, heads, dim] to [B, S, M], with a kernel of these labels.
 Tensor project_out(Builder& builder, const Context& context, Tensor heads);
+Tensor project_out(Builder& builder, const Context& context, Tensor heads, const Labels& labels);
 
 }  // namespace moesh::nn

@@ -45,10 +45,12 @@ graph::RopeOf rope_of(const config::Settings& settings) {
 }
 
 graph::RopeOf rope_of(const config::Settings& settings, bool windowed) {
-  const std::int64_t local = settings.integer("local_rope_max_timescale");
-  if (!windowed || local <= 0) return rope_of(settings);
+  const std::optional<config::WindowRotation> own = windowed ? config::rotation_of_windows(settings) : std::nullopt;
+  if (!own) return rope_of(settings);
   graph::RopeOf of;
-  of.max_timescale = static_cast<double>(local);
+  of.min_timescale = static_cast<double>(own->min_timescale);
+  of.max_timescale = static_cast<double>(own->max_timescale);
+  of.linear_scaling = own->linear_scaling;
   return of;
 }
 

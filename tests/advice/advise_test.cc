@@ -371,9 +371,9 @@ TEST(AdviseSlow, MakesTenStepsThatWaitFaster) {
 }
 
 TEST(Advise, TellsOfProductsInFloat32) {
-  expect_spoken("float32-products", {"model_name=llama2-7b compile_topology=a100-8 dtype=float32 per_device_batch_size=1",
-                                     "model_name=mixtral-8x7b compile_topology=v5p-64 dtype=float32 per_device_batch_size=4",
-                                     "model_name=gemma2-2b compile_topology=v6e-8 dtype=float32"});
+  expect_spoken("float32-products", {"model_name=llama2-7b compile_topology=a100-8 dtype=float32 per_device_batch_size=1 matmul_precision=highest",
+                                     "model_name=mixtral-8x7b compile_topology=v5p-64 dtype=float32 per_device_batch_size=4 matmul_precision=highest",
+                                     "model_name=gemma2-2b compile_topology=v6e-8 dtype=float32 matmul_precision=high"});
   for (const std::string request : {"model_name=llama2-7b compile_topology=cpu-8 dtype=float32 per_device_batch_size=1",
                                     "model_name=llama2-7b compile_topology=a100-8 weight_dtype=float32 per_device_batch_size=1"}) {
     for (const Finding& f : advice_on(request).findings) EXPECT_NE(f.check, "float32-products") << request;

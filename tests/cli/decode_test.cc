@@ -60,7 +60,7 @@ TEST(DecodeCommand, TakesTheModelThatSettingsName) {
   EXPECT_THAT(settings.err, HasSubstr("without effect on texts, as only training reads them: steps, remat_policy\n"));
   EXPECT_EQ(outcome("decode tokenizer_path= dtype=float32 " + weights + " --max-tokens 5 abc").out, named.out) << "a word that is no path is a prompt";
   EXPECT_THAT(decode({"abc", "load_parameters_path=/other"}).err,
-              AllOf(HasSubstr("weights of " + llama()), HasSubstr("and of load_parameters_path=/other\n  fix: name one of them")));
+              AllOf(HasSubstr("weights of " + llama()), HasSubstr(", and of load_parameters_path=/other\n  fix: name one of them")));
   EXPECT_THAT(outcome("decode base.yml").err, HasSubstr("which model?\n  fix: name a run, a checkpoint or a Hugging Face folder, or give load_par"));
   EXPECT_THAT(outcome("serve base.yml").err, HasSubstr("which model?"));
 }

@@ -212,6 +212,18 @@ TEST(Replaced, SaysWhatAnOlderNameStandsFor) {
               Contains("remat_policy=minimal_flash is an older name of minimal_with_context"));
 }
 
+// As all keys of a preset do, its list of rules gives way as a whole; and a list that replaces the default rules leaves none behind.
+TEST(LoadRules, OfAPresetGiveWayUnderOverrideModelConfig) {
+  const std::string rules = " logical_axis_rules=[[embed,[fsdp]]]", overrides = " override_model_config=true";
+  EXPECT_EQ(rules_of(settings_of("model_name=llama2-70b" + rules), "norm"), "[fsdp]");
+  EXPECT_EQ(rules_of(settings_of("model_name=llama2-70b base_emb_dim=64" + overrides), "norm"), "[fsdp]");
+  const Loaded given = loaded("model_name=llama2-70b" + overrides + rules);
+  EXPECT_EQ(rules_of(given.settings, "norm"), rules_of(settings_of(""), "norm"));
+  EXPECT_EQ(rules_of(given.settings, "embed"), "[fsdp]");
+  EXPECT_THAT(given.notices, Contains("the rules of the model llama2-70b give way to those that are given, as override_model_config asks"));
+  EXPECT_EQ(settings_of("model_name=deepseek3-671b-2dfsdp" + overrides + rules).rules("logical_axis_rules").size(), 1u);
+}
+
 TEST(Replaced, SaysWhichFamiliesAreOne) {
   EXPECT_THAT(loaded("model_name=qwen3.5-35b-a3b decoder_block=qwen3_5").notices,
               Contains("decoder_block=qwen3_5 is qwen3_next here, with text alone, but for its names in Hugging Face's files"));

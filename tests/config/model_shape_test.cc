@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -336,6 +337,29 @@ TEST(Pipeline, RefusesMicrobatchesThatDoNotFit) {
   EXPECT_EQ(message_of([] { pipeline_of("ici_pipeline_parallelism=4 num_pipeline_microbatches=6"); }), expected);
   EXPECT_THAT(message_of([] { pipeline_of("ici_pipeline_parallelism=4 num_pipeline_microbatches=12"); }),
               HasSubstr("that divides the rows"));
+}
+
+// MaxText asks for rope_type first, then for the model's name; Hugging Face's models say it themselves.
+TEST(ModelShape, WindowsAreRotatedInTheirOwnWayWhereFrequenciesArePlain) {
+  const auto of = [](const std::string& request) {
+    const auto own = rotation_of_windows(load(test::words_of(request)).settings);
+    return own ? fmt::format("{} {} {}", own->min_timescale, own->max_timescale, own->linear_scaling) : "as others";
+  };
+  const std::string others = "decoder_block=gemma3 rope_max_timescale=900 rope_min_timescale=3 rope_linear_scaling_factor=8 ";
+  const std::string gemma3 = "model_name=gemma3-4b override_model_config=true rope_max_timescale=900 rope_min_timescale=3 ";
+  for (const std::string type : {"yarn", "llama3.1"}) {
+    for (const std::string own : {"-1", "70"}) {
+      const std::string words = "rope_type=" + type + " local_rope_max_timescale=" + own + " ";
+      EXPECT_EQ(of(others + words), "as others");
+      EXPECT_EQ(of(gemma3 + words), "as others");
+      EXPECT_EQ(of(others + words + "local_rope_type=default"), own == "70" ? "1 70 1" : "1 900 1");
+    }
+  }
+  EXPECT_EQ(of(others), "as others");
+  EXPECT_EQ(of(others + "local_rope_max_timescale=70"), "3 70 8");
+  EXPECT_EQ(of(gemma3 + "local_rope_max_timescale=70"), "3 70 1") << "only models named gemma3 are not stretched";
+  EXPECT_EQ(of(gemma3 + "local_rope_max_timescale=-1"), "3 900 1");
+  EXPECT_EQ(of(others + "local_rope_max_timescale=70 local_rope_type=default"), "1 70 1");
 }
 
 }  // namespace

@@ -424,6 +424,13 @@ TEST(Data, TextsComeAsTheTokenizersIdsWithBeginAndEndAroundEach) {
   EXPECT_EQ(rows("text", text, " add_bos=false"), joined({ids("hello, the\nworld"), {2}}));
 }
 
+TEST(Data, DocumentsWithoutATokenAreNamed) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("empty.jsonl", "{\"text\": []}\n{\"text\": []}\n");
+  EXPECT_THAT(message_of([&] { opened("dataset_type=jsonl tokenize_train_data=false dataset_path=" + path); }),
+              HasSubstr("2 documents and not one token\n  fix: name data with texts in it"));
+}
+
 TEST(Data, TheTokenizerHasToFitWhatIsAskedFor) {
   const test::TemporaryFolder folder;
   const std::string text = folder.write("a.txt", "hello"), request = "dataset_type=text dataset_path=" + text + " tokenizer_path=" + kTokenizers;
