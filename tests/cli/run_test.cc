@@ -1,5 +1,6 @@
 // Whole command lines: exit codes, what goes to which stream, help, and that every example in the help runs.
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -197,7 +198,10 @@ TEST(Help, SuggestsTheNearestKey) {
 
 TEST(Shardings, PrintsJsonOnRequest) {
   const auto dump = nlohmann::json::parse(outcome("shardings --json" + kSmallRun).out);
-  EXPECT_TRUE(dump.contains("params"));
+  std::set<std::string> keys;
+  for (const auto& [key, value] : dump.items()) keys.insert(key);
+  EXPECT_THAT(keys, ::testing::IsSupersetOf({"mesh", "input", "params", "activations", "optimizer", "totals"}));
+  EXPECT_EQ(dump["optimizer"], "same as params") << "Adam's moments lie as their parameters do";
 }
 
 TEST(Shardings, FiltersTensors) {
@@ -214,12 +218,15 @@ TEST(Shardings, ShowsWhatAChangeMoves) {
               HasSubstr("before: mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules\nafter:  "));
   EXPECT_THAT(moved.out, HasSubstr("\n3 activations move: "));
   EXPECT_THAT(outcome("shardings" + kCapacity + " --diff steps=3").out, HasSubstr("nothing moves.\n"));
-  EXPECT_TRUE(nlohmann::json::accept(outcome("shardings --json" + kCapacity + " --diff sparse_matmul=true").out));
+  const auto json = nlohmann::json::parse(outcome("shardings --json" + kCapacity + " --diff moe_dispatch_no_expert_sharding=true").out);
+  EXPECT_EQ(json["differences"].size(), 3u) << json.dump();
 }
 
 TEST(Lint, PrintsJsonOnRequest) {
   const auto findings = nlohmann::json::parse(outcome("lint --json" + kCapacity).out);
-  EXPECT_FALSE(findings["findings"].empty());
+  ASSERT_FALSE(findings["findings"].empty());
+  const auto& first = findings["findings"][0];
+  for (const char* key : {"check", "severity", "what", "fixes"}) EXPECT_TRUE(first.contains(key)) << first.dump();
 }
 
 TEST(WhyCommand, NamesOneTensor) {

@@ -62,6 +62,25 @@ TEST(Initialize, FanInHasTheInverseRootOfTheInputsAsDeviation) {
   }
 }
 
+// As the decay rates of linear attention start in the reference: the numbers themselves are uniform.
+TEST(Initialize, LogarithmsAreOfNumbersUpTo16) {
+  const std::vector<double> logarithms = draw({Initializer::Kind::log_uniform}, {kDraws});
+  std::vector<double> numbers;
+  for (const double logarithm : logarithms) numbers.push_back(std::exp(logarithm));
+  const Moments m = moments(numbers);
+  EXPECT_NEAR(m.mean, 8, 0.05);
+  EXPECT_NEAR(m.deviation, 16 / std::sqrt(12.0), 0.05);
+  EXPECT_LE(m.largest, 16 + 1e-5);
+  EXPECT_GT(m.largest, 15.99);
+  EXPECT_LT(*std::min_element(numbers.begin(), numbers.end()), 0.01);
+  EXPECT_GT(*std::min_element(numbers.begin(), numbers.end()), 0.99e-9);
+  EXPECT_EQ(logarithms, draw({Initializer::Kind::log_uniform}, {kDraws}, 0, "w", 3));
+}
+
+TEST(Initialize, TurnsCountAndBeginAgain) {
+  EXPECT_EQ(draw({Initializer::Kind::turns, 3}, {2, 4}), (std::vector<double>{0, 1, 2, 0, 1, 2, 0, 1}));
+}
+
 TEST(Initialize, DividesFurtherWhereThatIsAsked) {
   const std::vector<double> whole = draw({Initializer::Kind::fan_in, 9}, {100});
   const std::vector<double> divided = draw({Initializer::Kind::fan_in, 9, 4}, {100});
