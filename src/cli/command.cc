@@ -258,9 +258,15 @@ std::string help_text() {
 std::string help_text(const Command& command) {
   const int terminal = terminal_width();
   const int width = terminal == 0 ? kPage : terminal;
-  std::string details(command.details);
-  std::replace(details.begin(), details.end(), '\n', ' ');
-  std::string text = fmt::format("usage: moesh {} {}\n\n{}\n", command.name, command.usage, wrapped(details, width));
+  std::string text = fmt::format("usage: moesh {} {}\n", command.name, command.usage);
+  std::string_view rest = command.details;
+  while (!rest.empty()) {
+    const std::size_t ends = std::min(rest.find("\n\n"), rest.size());
+    std::string paragraph(rest.substr(0, ends));
+    std::replace(paragraph.begin(), paragraph.end(), '\n', ' ');
+    text += fmt::format("\n{}\n", wrapped(paragraph, width));
+    rest.remove_prefix(std::min(ends + 2, rest.size()));
+  }
   if (!command.options.empty()) text += "\noptions:\n";
   Table options({{""}, {"", false, Room::wrap}});
   for (const Option& option : command.options) options.add({fmt::format("  {} {}", option.name, option.value), std::string(option.help)});

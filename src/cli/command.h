@@ -74,7 +74,7 @@ std::int64_t timed_steps(const config::Settings& settings);
 
 // How unevenly routers choose experts; short for the key router_skew.
 inline constexpr Option kSkew{"--skew", "S",
-                              "sends tokens to random experts, expert e in proportion to (e + 1)^-S: short for router_skew=S"};
+                              "sends tokens to random experts, the r-th in proportion to r^-S: short for router_skew=S"};
 // As request_alone, with router_skew=S appended if --skew was given.
 std::vector<std::string> request_with_skew(const Arguments& arguments, const std::string& fix = {});
 // What it appends.
@@ -84,7 +84,7 @@ struct Command {
   std::string_view name;
   std::string_view usage;
   std::string_view summary;  // one line
-  std::string_view details;  // a paragraph or two
+  std::string_view details;  // paragraphs, separated by empty lines
   std::span<const Option> options;
   std::span<const std::string_view> examples;
   int (*run)(const Arguments&);

@@ -28,9 +28,7 @@ constexpr Option kCompileOptions[] = {
     {"--diff", "KEY=VALUE...", "the same with these changes, side by side: time, memory, and the collectives that differ"},
     kDecodeStep,
     kPrefillStep,
-    {kSkew.name, kSkew.value,
-     "tokens draw experts, the r-th with probability proportional to r^-S, and devices have the experts in random order: short for "
-     "router_skew=S"},
+    kSkew,
     kHtml,
     {"--save-plan", "FILE", "writes the plan, for `moesh train ... plan=FILE`, which refuses to run any other"},
     kFrom,
@@ -227,17 +225,15 @@ const Command kCompile{
     "[FILE.yml] [key=value ...] [--decode|--prefill] [--json] [--all] [--skew S] [--diff KEY=VALUE...] [--html FILE] [--save-plan FILE]",
     "a step of training or decoding planned ahead: memory, collectives, predicted time",
     "Plans a training step as `moesh train` would run it, for hardware that need not be there, and tells what it "
-    "takes: whether it\n"
-    "fits into a device's memory and what would make it fit, where in the step memory peaks and what lies there, "
-    "every\n"
-    "collective with its bytes and time, and how much of that time kernels wait. `moesh why c12 ...` tells why the\n"
-    "collective c12 of the list is there. Times are those of the target's published figures at the shares of them "
-    "that\n"
-    "well-tuned kernels and collectives reach; rows go to experts as an even router sends them, or by --skew as one that draws experts by\n"
-    "Zipf's law, where the busiest device that is to be expected is waited for. 0 draws them evenly; 1 is much, for a trained router.\n"
-    "--decode and --prefill plan what `moesh decode` runs, of per_device_batch_size rows for each device, with weights in the type of the\n"
-    "arithmetic: also how many rows fit, and on how many devices each part of the KV cache stands. Attention reads all of the cache's\n"
-    "max_target_length slots, as at the end of a text.\n"
+    "takes: whether it fits into a device's memory and what would make it fit, where in the step memory peaks and "
+    "what lies there, every collective with its bytes and time, and how much of that time kernels wait. `moesh "
+    "why c12 ...` tells why the collective c12 of the list is there.\n\n"
+    "Times are those of the target's published figures at the shares of them that well-tuned kernels and "
+    "collectives reach. Rows go to experts evenly, or with --skew S as a router sends them that favours some: the "
+    "step then waits for the expected busiest device. S=0 is even, S=1 strong skew for a trained router.\n\n"
+    "--decode and --prefill plan what `moesh decode` runs, with per_device_batch_size rows for each device and "
+    "weights in the type of the arithmetic. They also tell how many rows fit, and on how many devices each part "
+    "of the KV cache stands. Attention reads all of the cache's max_target_length slots, as at the end of a text.\n\n"
     "A step that does not fit is an answer, not a failure: the exit code is 0, and `fits` in JSON is false.",
     kCompileOptions,
     kCompileExamples,

@@ -74,14 +74,18 @@ int run_lint(const Arguments& arguments) {
 const Command kLint{"lint",
                     "[FILE.yml] [key=value ...] [--json]",
                     "what is odd about a layout, with a fix for each finding",
-                    "Looks for steps that do not fit the target's memory, or hardly, sizes that do not divide, batches smaller than their\n"
-                    "axes, parameters that leave out axes, work and memory that devices repeat, traffic over slow links in every layer,\n"
-                    "waits for communication that other axis sizes would save, products in float32, dims of one value that compete for an\n"
-                    "axis, rules of yours that never apply or name axes that the mesh lacks, dearer ways to experts, and pipeline stages,\n"
-                    "which are not run. A cause is told once. Each fix was planned: added to the command it ends its finding, or makes a\n"
-                    "step that waits at least 1.2 times as fast, and adds no error; but if no step could be planned before, the fixed one\n"
-                    "may not fit, which is said. What costs time or memory is only told where some change helps, or where a slow link\n"
-                    "takes most of the step. Exit code 1 when a finding is an error.",
+                    "Looks at a request for what costs memory or time, or will not run: a step that does not fit, "
+                    "or hardly; sizes that do not divide; a batch smaller than its axes; state that is whole on "
+                    "every device, because a rule leaves out an axis or none names its labels; work and memory "
+                    "that devices repeat; traffic over slow links in every layer; waits for communication that "
+                    "other axis sizes would save; products in float32; dims of one value that compete for an "
+                    "axis; rules of yours that never apply or name axes that the mesh lacks; dearer ways to "
+                    "experts; pipeline stages.\n\n"
+                    "Each cause is told once. Each fix was planned: added to the command, it ends its finding, or "
+                    "makes a step that waits at least 1.2 times as fast, and it adds no error. If no step could "
+                    "be planned before, the fixed one may still not fit; that is said. What costs time or memory "
+                    "is told only where some change helps, or where a slow link takes most of the step.\n\n"
+                    "The exit code is 1 when a finding is an error.",
                     kLintOptions,
                     kLintExamples,
                     run_lint};

@@ -217,19 +217,23 @@ const Command kTrain{
     "train",
     "[FILE.yml] [key=value ...] [--processes N]",
     "trains, on the devices of a mesh that this machine plays",
-    "Trains a model on this machine: prints the reference's `completed step:` line for each step and writes the same as\n"
-    "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl, below what earlier runs of that name wrote; a line {\"run\": ...}\n"
-    "with what was set stands before the steps of each. Ctrl-C, or SIGTERM, SIGHUP or SIGUSR1, ends the run after the step,\n"
-    "with its checkpoint, its summary and exit code 130, 143, 129 or 138; a second one ends it at once.\n"
-    "With enable_checkpointing, steps that checkpoint_period divides, and the last, are saved to RUN_NAME/checkpoints/STEP\n"
-    "beside the steps that follow. The same command with the same run_name goes on from the newest that is whole, on any\n"
-    "mesh, rules and kind of stacks. load_parameters_path and load_full_state_path begin with those of another run.\n"
-    "eval_interval asks for the loss on data that is held out: those of eval_dataset_path, or a share by eval_fraction.\n"
-    "Where neither FILE.yml nor a model is named it goes on from configs/first.yml: a small mixture of experts on a text\n"
-    "that Debian ships, over eight devices. A model is named by model_name, decoder_block, head_dim,\n"
-    "global_parameter_scale and base_... sizes; other keys change the one of configs/first.yml. The first line says so.\n"
-    "On a terminal a step's line has what fits; elsewhere it is whole. At the end the run is held against its plan: how often\n"
-    "devices exchanged what, how many bytes moved, how much memory was held; a difference is an error, --audit prints it all.",
+    "Trains a model on this machine. Each step prints the reference's `completed step:` line (on a terminal, what "
+    "of it fits) and is written as JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl, behind what earlier runs "
+    "of that name wrote; a line {\"run\": ...} with what was set begins each run.\n\n"
+    "Ctrl-C, SIGTERM, SIGHUP or SIGUSR1 ends the run after the step, with its checkpoint, its summary and exit "
+    "code 130, 143, 129 or 138; a second one ends it at once.\n\n"
+    "With enable_checkpointing, the last step and those that checkpoint_period divides are saved to "
+    "RUN_NAME/checkpoints/STEP while the next steps run. The same command goes on from the newest checkpoint that "
+    "is whole, on any mesh, with any rules and kind of stacks. load_parameters_path and load_full_state_path "
+    "begin with those of another run.\n\n"
+    "eval_interval asks for the loss on data that is held out: those of eval_dataset_path, or a share by "
+    "eval_fraction.\n\n"
+    "Where neither FILE.yml nor a model is named, it goes on from configs/first.yml, and the first line says so: "
+    "a small mixture of experts on a text that Debian ships, over eight devices. A model is named by model_name, "
+    "decoder_block, head_dim, global_parameter_scale and base_... sizes; other keys change the one of "
+    "configs/first.yml.\n\n"
+    "At the end the run is held against its plan: how often devices exchanged what, how many bytes moved, how "
+    "much memory was held. A difference is an error; --audit prints it all.",
     kTrainOptions,
     kTrainExamples,
     run_train};

@@ -249,10 +249,10 @@ void add_deepseek(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["moe_intermediate_size"] = moe.mlp_dim;
   json["first_k_dense_replace"] = shape.dense_layers;
   if (shape.prediction_modules > 0) json["num_nextn_predict_layers"] = shape.prediction_modules;
-  json["routed_scaling_factor"] = s.real("routed_scaling_factor");
-  const bool groups = routes_by_groups(s) && s.integer("n_routing_groups") > 1;
-  json["n_group"] = groups ? s.integer("n_routing_groups") : 1;
-  json["topk_group"] = groups ? s.integer("topk_routing_group") : 1;
+  json["routed_scaling_factor"] = moe.routing.scale;
+  const bool groups = moe.routing.groups > 1;
+  json["n_group"] = groups ? moe.routing.groups : 1;
+  json["topk_group"] = groups ? moe.routing.chosen_groups : 1;
   if (is_deepseek2(s, shape)) {
     json["topk_method"] = groups ? "group_limited_greedy" : "greedy";
     json["norm_topk_prob"] = false;

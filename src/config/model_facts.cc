@@ -89,20 +89,12 @@ void add_rope(const Settings& s, Facts& facts) {
 }
 
 // How the chosen experts are weighted. A softmax over the chosen is the softmax over all, normalised to sum to 1.
-std::string weights_of(const Settings& s) {
-  if (block_of(s) == Block::llama4) {
-    const std::string& way = s.text("routed_weights");
-    const bool are_scores = (way.empty() && !s.boolean("norm_topk_prob")) || way == "scores";
-    return are_scores && s.text("routed_score_func").empty() ? "sigmoid, of inputs" : "sigmoid of other scores, of inputs";
-  }
-  const std::string &asked = s.text("routed_weights"), &function = s.text("routed_score_func");
-  const bool deepseek = is_deepseek(block_of(s));
-  if (block_of(s) == Block::gemma4) {
-    const std::string of_all = !asked.empty() ? asked : s.boolean("norm_topk_prob") ? "normalized" : "scores";
-    return fmt::format("{} of softmax{}{}, scaled by expert", of_all, function.empty() ? "" : " of ", function);
-  }
-  const std::string own = !deepseek ? "softmax" : normalizes_scores(s) ? "normalized" : "scores";
-  const std::string way = asked.empty() ? own : asked;
+std::string weights_of(const MoeShape& moe) {
+  const RoutingShape& of = moe.routing;
+  const std::string way = of.softmax_of_chosen ? "softmax" : of.normalize ? "normalized" : "scores";
+  const std::string& function = of.score_function;
+  if (moe.weights_inputs) return way == "scores" && function.empty() ? "sigmoid, of inputs" : "sigmoid of other scores, of inputs";
+  if (moe.softmax_over_all) return fmt::format("{} of softmax{}{}, scaled by expert", way, function.empty() ? "" : " of ", function);
   if (way == "softmax") return function.empty() ? "softmax" : "softmax over " + function;
   return way == "normalized" && function == "softmax" ? "softmax" : way + " of " + function;
 }
@@ -115,15 +107,15 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["base_moe_mlp_dim"] = std::to_string(moe.mlp_dim);
   facts["routed_bias"] = yes_or_no(moe.routed_bias);
   facts["mlp_bias"] = yes_or_no(moe.bias);
-  facts["routed_weights"] = weights_of(s);
+  facts["routed_weights"] = weights_of(moe);
   facts["shared_experts"] = std::to_string(may_share_experts(shape.block) ? moe.shared_dim : 0);
   facts["mlp_activations_limit"] = number(moe.limit > 0 ? moe.limit : -1);
   if (!is_deepseek(shape.block)) return;
-  facts["routed_scaling_factor"] = number(s.real("routed_scaling_factor"));
+  facts["routed_scaling_factor"] = number(moe.routing.scale);
   // With a single group, all experts may be chosen.
-  const bool has_groups = routes_by_groups(s) && s.integer("n_routing_groups") > 1;
-  facts["n_routing_groups"] = has_groups ? std::to_string(s.integer("n_routing_groups")) : "1";
-  facts["topk_routing_group"] = has_groups ? std::to_string(s.integer("topk_routing_group")) : "1";
+  const bool has_groups = moe.routing.groups > 1;
+  facts["n_routing_groups"] = has_groups ? std::to_string(moe.routing.groups) : "1";
+  facts["topk_routing_group"] = has_groups ? std::to_string(moe.routing.chosen_groups) : "1";
   if (moe.routed_bias || has_groups)
     facts["routing_group_score"] = s.text("routing_group_score") == "best" ? "best"
                                    : routes_by_groups(s)                   ? "best_two"

@@ -116,6 +116,26 @@ void give_gemma4_heads(ModelShape& shape, const Settings& settings) {
   }
 }
 
+RoutingShape routing_of(const Settings& settings) {
+  const Block block = block_of(settings);
+  const std::string& asked = settings.text("routed_weights");
+  RoutingShape of;
+  of.score_function = settings.text("routed_score_func");
+  const bool has_scores = is_deepseek(block) || block == Block::llama4 || block == Block::gemma4;
+  of.softmax_of_chosen = asked.empty() ? !has_scores : asked == "softmax";
+  of.normalize = !asked.empty()        ? asked == "normalized"
+                 : is_deepseek(block) ? of.score_function == "sigmoid" || of.score_function == "sqrtsoftplus"
+                                       : settings.boolean("norm_topk_prob");
+  of.weighs_without_bias = routes_by_groups(settings);
+  if (of.weighs_without_bias) of.groups = std::max<std::int64_t>(0, settings.integer("n_routing_groups"));
+  if (of.groups > 0) of.chosen_groups = settings.integer("topk_routing_group");
+  if (of.groups > 0 && settings.text("routing_group_score") == "best") of.group_score_terms = 1;
+  if (!is_deepseek(block)) return of;
+  of.normalize_epsilon = 1e-20;
+  of.scale = settings.real("routed_scaling_factor");
+  return of;
+}
+
 MoeShape moe_of(const Settings& settings, const Scales& scales) {
   MoeShape shape;
   shape.experts = settings.integer("num_experts");
@@ -129,6 +149,7 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   const bool is_gemma = block_of(settings) == Block::gemma4;
   const std::int64_t own_shared_dim = is_gemma ? settings.integer("base_mlp_dim") * scales.mlp : shape.mlp_dim;
   shape.shared_dim = shape.shared_experts * (shared_dim > 0 ? shared_dim * scales.mlp : own_shared_dim);
+  shape.routing = routing_of(settings);
   shape.routed_bias = settings.boolean("routed_bias");
   shape.bias = settings.boolean("mlp_bias");
   if (clamps_experts(settings)) shape.limit = std::max(0.0, settings.real("mlp_activations_limit"));
@@ -260,11 +281,6 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
 }
 
 }  // namespace
-
-bool normalizes_scores(const Settings& settings) {
-  const std::string& function = settings.text("routed_score_func");
-  return function == "sigmoid" || function == "sqrtsoftplus";
-}
 
 bool leaves_out_entropy(const Settings& settings) {
   return settings.boolean("use_indexer") && settings.real("indexer_loss_scaling_factor") > 0 &&

@@ -89,6 +89,19 @@ struct GlobalHeads {
 
 enum class MoeStrategy { dense, capacity, sparse };
 
+// How a token's experts are chosen and weighted by the router's logits.
+struct RoutingShape {
+  std::string score_function;         // of the logits: sigmoid, softmax, sqrtsoftplus; empty for none
+  bool softmax_of_chosen = true;      // weights are a softmax over the scores of the chosen experts; otherwise these scores
+  bool normalize = false;             // weights are divided by their sum
+  double normalize_epsilon = 0;       // which this is added to
+  double scale = 1;                   // of the weights
+  std::int64_t groups = 0;            // of experts, of which some are chosen first by the sum of their best scores; 0: there are none
+  std::int64_t chosen_groups = 0;
+  int group_score_terms = 2;
+  bool weighs_without_bias = false;   // the router's bias affects the choice alone
+};
+
 struct MoeShape {
   std::int64_t experts = 1;
   std::int64_t experts_per_token = 1;
@@ -96,6 +109,7 @@ struct MoeShape {
   std::int64_t mlp_dim = 0;
   std::int64_t shared_experts = 0;
   std::int64_t shared_dim = 0;      // width of all shared experts together
+  RoutingShape routing = {};
   bool routed_bias = false;
   bool bias = false;  // the experts' MLPs have biases
   double limit = 0;   // what enters the experts' activations is clamped to this size; 0: it is not
@@ -181,9 +195,6 @@ std::string known_name(const Settings& settings);
 
 // Whether routing picks groups of experts first, with a bias that affects only the choice. MaxText knows such models by their names.
 bool routes_by_groups(const Settings& settings);
-
-// Whether the weights of a token's experts in DeepSeek's models are their shares in the sum of their scores.
-bool normalizes_scores(const Settings& settings);
 
 // Whether the family heeds mlp_activations_limit, attn_logits_soft_cap and layer_norm_epsilon.
 bool clamps_experts(const Settings& settings);

@@ -141,7 +141,7 @@ struct AttentionOf {
   std::int64_t balanced_over = 0;
   bool keys_by_place = false;  // a key that some query sees has its index as its place, as in a KV cache
   bool is_sparse = false;      // an operand says which keys a query sees
-  // The last keys, so many of them, are pools: of these a window hides none, and if there are any, the operand speaks of these alone.
+  // The last so many keys are pools. A window never hides them; where there are pools, the operand says only which of these a query sees.
   std::int64_t pools = 0;
 };
 struct CrossEntropyOf {

@@ -11,7 +11,7 @@ namespace {
 using config::Block;
 
 Tensor score_function(const Context& context, Tensor logits) {
-  const std::string& function = context.settings.text("routed_score_func");
+  const std::string& function = context.model.moe.routing.score_function;
   if (function == "sigmoid") return unary(graph::Unary::sigmoid, logits);
   if (function == "softmax") return softmax(logits);
   if (function == "sqrtsoftplus") return unary(graph::Unary::sqrt, unary(graph::Unary::softplus, logits));
@@ -63,7 +63,7 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
   of_bias.stacks_in_front = model.block == Block::deepseek4;
   const Tensor bias = parameter(builder, context, "bias", {model.moe.experts}, of_bias, dtype);
   const Tensor biased = add_bias(scored, bias);
-  return {biased, config::routes_by_groups(context.settings) ? scored : weighing(biased), tokens.numbers, tokens.draw_keys};
+  return {biased, model.moe.routing.weighs_without_bias ? scored : weighing(biased), tokens.numbers, tokens.draw_keys};
 }
 
 Tensor expert_scale(Builder& builder, const Context& context) {
@@ -72,21 +72,16 @@ Tensor expert_scale(Builder& builder, const Context& context) {
 
 graph::TopKOf routing_of(const Context& context) {
   using Weights = graph::TopKOf::Weights;
-  const config::Settings& settings = context.settings;
-  const bool deepseek = config::is_deepseek(context.model.block);
+  const config::RoutingShape& routing = context.model.moe.routing;
   graph::TopKOf of;
   of.k = context.model.moe.experts_per_token;
-  const std::string& asked = settings.text("routed_weights");
-  const bool has_scores = deepseek || context.model.moe.weights_inputs || context.model.moe.softmax_over_all;
-  const bool by_scores = asked.empty() ? has_scores : asked != "softmax";
-  of.weights = by_scores ? Weights::chosen : Weights::softmax_of_chosen;
-  of.normalize = deepseek ? config::normalizes_scores(settings) : settings.boolean("norm_topk_prob");
-  if (!asked.empty()) of.normalize = asked == "normalized";
-  of.normalize_epsilon = deepseek ? 1e-20 : 0;
-  of.scale = deepseek ? settings.real("routed_scaling_factor") : 1;
-  of.groups = config::routes_by_groups(settings) ? std::max<std::int64_t>(0, settings.integer("n_routing_groups")) : 0;
-  of.chosen_groups = of.groups > 0 ? settings.integer("topk_routing_group") : 0;
-  if (of.groups > 0 && settings.text("routing_group_score") == "best") of.group_score_terms = 1;
+  of.weights = routing.softmax_of_chosen ? Weights::softmax_of_chosen : Weights::chosen;
+  of.normalize = routing.normalize;
+  of.normalize_epsilon = routing.normalize_epsilon;
+  of.scale = routing.scale;
+  of.groups = routing.groups;
+  of.chosen_groups = routing.chosen_groups;
+  of.group_score_terms = routing.group_score_terms;
   return of;
 }
 
