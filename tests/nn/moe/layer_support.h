@@ -67,9 +67,9 @@ inline mesh::Mesh mesh_of(const LayerCase& of) {
 inline config::ModelShape model_of(const LayerCase& of) {
   config::ModelShape model = session_with(of.rules).shape;
   model.block = config::Block::mixtral;
-  model.moe.routing.softmax_of_chosen = !of.plain_weights;
   model.emb_dim = of.emb;
   model.moe = of.moe;
+  model.moe.routing.softmax_of_chosen = !of.plain_weights;
   model.moe.input_dim = of.emb;
   model.weight_dtype = model.compute_dtype = of.dtype;
   return model;
