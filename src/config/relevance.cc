@@ -64,6 +64,10 @@ bool has_local_layers(S s) {
   return is_block(s, Block::gemma4) && (words.empty() || std::any_of(words.begin(), words.end(), is_local));
 }
 bool turns_parts(S s) { return !turns_as_yarn(s) && !uses_llama3_rope(s); }
+bool may_turn_plainly(S s) {
+  const bool scales = s.real("rope_linear_scaling_factor") != 1 && !known_name(s).starts_with("gemma3");
+  return has_rotated_windows(s) && (!turns_parts(s) || scales || s.integer("rope_min_timescale") != 1);
+}
 bool has_chunks(S s) { return s.texts("layer_attention").empty() ? is_block(s, Block::llama4) : lists(s, "layer_attention", "chunked"); }
 bool has_own_positions(S s) { return is_block(s, Block::llama4) && s.texts("layer_positions").empty(); }
 bool has_still_layers(S s) {
@@ -228,6 +232,7 @@ constexpr std::string_view kOfStages[] = {"num_layers_per_pipeline_stage", "num_
                                           "pipeline_parallel_layers",      "num_pipeline_microbatches",
                                           "scan_layers_per_stage",         "pipeline_delay_activation_forwarding"};
 constexpr std::string_view kOfThisMachine[] = {"num_slices"};
+constexpr std::string_view kOfChips[] = {"matmul_precision"};
 
 constexpr std::string_view kOfFiles[] = {"dataset_path", "enable_data_shuffling", "data_shuffle_seed",
                                          "reuse_example_batch", "eval_dataset_path", "eval_fraction"};
@@ -266,7 +271,7 @@ constexpr Need kNeeds[] = {
      kOfOtherBlocks},
     {"decoder_block=deepseek, deepseek4, qwen2_moe or llama4, or gemma4 with experts", may_share_experts, kOfSharing},
     {"shared_experts", has_shared_experts, kOfShared},
-    {"layers with a window", has_rotated_windows, kOfWindowedLayers},
+    {"layers with a window whose frequencies are stretched or limited", may_turn_plainly, kOfWindowedLayers},
     {"layers with a window, rope_type=default or local_rope_type=default",
      [](S s) {
        return (has_rotated_windows(s) && (turns_parts(s) || s.text("local_rope_type") == "default")) || has_local_layers(s);
@@ -375,6 +380,8 @@ constexpr Need kNeeds[] = {
     {"non_finite_policy=stop", [](S s) { return s.text("non_finite_policy") == "stop"; }, kOfStopping},
 
     {"ici_pipeline_parallelism or dcn_pipeline_parallelism above 1", has_pipeline, kOfStages},
+    {"compile_topology of chips, as products of float32 are exact here",
+     [](S s) { return !s.text("compile_topology").empty() && !s.text("compile_topology").starts_with("cpu-"); }, kOfChips},
     {"this machine, without compile_topology", [](S s) { return s.text("compile_topology").empty(); }, kOfThisMachine},
 
     {"dataset_type=text, jsonl, tokens or megatron", reads_files, kOfFiles},

@@ -33,6 +33,7 @@ RoutedRows::RoutedRows(const plan::Plan& plan, Router router)
       router_(router),
       law_(law_of(plan)),
       sums_(plan.buffers.size(), kUnknown),
+      choices_of_all_(plan.buffers.size(), kUnknown),
       members_(plan.buffers.size(), 1) {
   for (const Instruction& instruction : plan.instructions) see(instruction);
 }
@@ -68,7 +69,13 @@ double RoutedRows::shared_out(double rows, std::int64_t experts, std::int64_t de
 
 void RoutedRows::see(const Instruction& i) {
   const auto shape_of = [&](plan::ViewId id) -> const Shape& { return plan_.view(id).shape; };
-  if (i.kind == Instruction::Kind::copy) sum(i.results[0]) = sum(i.operands[0]);
+  const auto choices_of_all = [&](plan::ViewId id) -> double& {
+    return choices_of_all_[static_cast<std::size_t>(plan_.view(id).buffer)];
+  };
+  if (i.kind == Instruction::Kind::copy) {
+    sum(i.results[0]) = sum(i.operands[0]);
+    choices_of_all(i.results[0]) = choices_of_all(i.operands[0]);
+  }
   switch (i.op) {
     case Op::top_k: choices_ = std::get<graph::TopKOf>(i.attributes).k; break;
     case Op::device_index:
@@ -79,6 +86,7 @@ void RoutedRows::see(const Instruction& i) {
       const std::int64_t sharing =
           i.operands.size() > 1 ? members_[static_cast<std::size_t>(plan_.view(i.operands[1]).buffer)] : 1;
       const std::int64_t experts = sharing * shape_of(i.results[1])[0];
+      choices_of_all(i.results[1]) = count(shape_of(i.operands[0]));
       sum(i.results[1]) = shared_out(count(shape_of(i.operands[0])), experts, sharing, i);
       break;
     }
@@ -94,9 +102,10 @@ void RoutedRows::see(const Instruction& i) {
       // As if the share of the rows that this device has were its share of the experts.
       const auto& of = std::get<graph::GroupOf>(i.attributes);
       const auto choices = static_cast<double>(of.choices), experts = static_cast<double>(of.experts);
-      const double tokens = count(shape_of(i.results[0]));
+      const double room = count(shape_of(i.results[0])), of_all = choices_of_all(i.operands[1]);
+      const double tokens = std::isfinite(of_all) ? of_all / choices : room;
       const double share = std::min(1.0, sum(i.operands[1]) / (tokens * choices));
-      sum(i.results[3]) = tokens * chance_of_any(share * experts, choices, experts);
+      sum(i.results[3]) = std::min(room, tokens * chance_of_any(share * experts, choices, experts));
       break;
     }
     default: break;

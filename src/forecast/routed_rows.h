@@ -48,6 +48,7 @@ class RoutedRows {
   std::optional<graph::DrawOf> law_;
   std::int64_t choices_ = 1;           // per token
   std::vector<double> sums_;           // by buffer: the expected sum of its counts
+  std::vector<double> choices_of_all_;  // by buffer of sizes: the choices that were sorted, also those without room
   std::vector<std::int64_t> members_;  // by buffer that holds a device's index: the size of the group
   std::vector<Counted> counted_;
 };

@@ -9,6 +9,7 @@
 #include "base/rounding.h"
 #include "base/text.h"
 #include "config/batch_words.h"
+#include "config/relevance.h"
 #include "mesh/context_order.h"
 #include "session/reopen.h"
 
@@ -113,7 +114,8 @@ void note_idle_exchange(const Session& session) {
 
 void note_idle_precision(const Session& session) {
   const config::Settings& settings = session.loaded.settings;
-  if (settings.is_default("matmul_precision") || session.target.chip.has_rate_by_precision()) return;
+  const bool is_said = !config::unmet_need(settings, "matmul_precision").empty();
+  if (is_said || settings.is_default("matmul_precision") || session.target.chip.has_rate_by_precision()) return;
   log_notice(fmt::format("without effect on {}: matmul_precision (products of float32 have one rate there)", session.target.name));
 }
 

@@ -84,6 +84,13 @@ TEST_F(Routed, SomeTokensHaveSeveralOfTheirChoicesHere) {
   EXPECT_EQ(rows(count), 4) << "3.7, rounded up";
 }
 
+// Forty of two hundred choices have room here, a fifth: both of a token's are elsewhere with a probability of 6.4/8 * 5.4/7.
+TEST_F(Routed, WithALimitTheRowsAreStillThoseOfAllTokens) {
+  const ViewId sizes = sorted(40, 100), count = value({});
+  add(Op::list_tokens, GroupOf{.axes = {0}, .members = 4, .choices = 2, .experts = 8, .experts_here = 2}, {value({40}), sizes}, {value({40}), value({40}), value({40}), count});
+  EXPECT_EQ(rows(count), 39) << "38.3, rounded up";
+}
+
 TEST_F(Routed, ACopyCountsTheSame) {
   const ViewId sizes = sorted(), copy = value({2});
   plan::Instruction instruction;

@@ -282,7 +282,8 @@ TEST(Serve, RefusesHeadsThatCanBeReadInTwoWays) {
   for (const std::string& lines :
        {"Content-Length: " + length + "\r\nContent-Length: " + std::to_string(body.size() + hidden.size()) + "\r\n", "Content-Length: +" + length + "\r\n",
         "Content-Length: " + length + "a\r\n", std::string("Content-Length: -1\r\n"), "Content-Length: " + length + ", " + length + "\r\n",
-        "Transfer-Encoding: chunked\r\nContent-Length: " + length + "\r\n", "Host: y\r\nContent-Length: " + length + "\r\n"}) {
+        "Transfer-Encoding: chunked\r\nContent-Length: " + length + "\r\n", std::string("Transfer-Encoding: gzip, chunked\r\n"),
+        std::string("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), "Host: y\r\nContent-Length: " + length + "\r\n"}) {
     HttpClient client(serving.port());
     ASSERT_TRUE(client.send(head(lines + "\r\n") + body + hidden));
     const Reply reply = client.receive();

@@ -67,8 +67,10 @@ bool is_clear(const httplib::Request& request) {
     const bool is_number = !length->second.empty() && length->second.find_first_not_of("0123456789") == std::string::npos;
     if (!is_number || length->second != first->second) return false;
   }
-  const bool is_chunked = request.has_header("Transfer-Encoding");
-  return !(is_chunked && first != last) && (request.version == kOldVersion || request.get_header_value_count("Host") == 1);
+  const std::string encoding = request.get_header_value("Transfer-Encoding");
+  const std::size_t encodings = request.get_header_value_count("Transfer-Encoding");
+  if (encodings > 1 || (encodings == 1 && (first != last || ::strcasecmp(encoding.c_str(), "chunked") != 0))) return false;
+  return request.version == kOldVersion || request.get_header_value_count("Host") == 1;
 }
 
 // Whether the body is longer than `most` bytes by its declared length.
