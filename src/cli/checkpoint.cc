@@ -135,14 +135,29 @@ int show(const Arguments& arguments) {
   return 0;
 }
 
-// Whether a checkpoint of the folder is there no more: a run that goes on removes its oldest.
-bool is_gone(const std::string& named, const std::string& path) {
+struct Checked {
+  std::string verdict = "whole";  // or DAMAGED, NOT READ, removed
+  std::string words;              // behind the verdict
+  std::vector<std::string> damage;
+};
+
+Checked checked(const std::string& path, backend::Workers& workers) {
+  Checked made;
   try {
-    const std::vector<std::string> left = store::checkpoints_at(named);
-    return std::find(left.begin(), left.end(), path) == left.end();
-  } catch (const Error&) {
-    return !std::filesystem::exists(path);
+    const auto begin = Clock::now();
+    store::Checkpoint checkpoint(path);
+    made.damage = checkpoint.damage(workers);
+    if (!made.damage.empty()) made.verdict = "DAMAGED";
+    else made.words = fmt::format(", {} and {} held to their hashes in {:.2f} s",
+                                  counted(static_cast<std::int64_t>(checkpoint.index().tensors.size()), "tensor"),
+                                  human_bytes(checkpoint.bytes_read()), seconds_since(begin));
+  } catch (const Error& error) {
+    if (!std::filesystem::exists(path)) return {"removed", " meanwhile", {}};  // a run that goes on removes its oldest
+    made.verdict = error.parts().fault == Fault::failed ? "NOT READ" : "DAMAGED";
+    made.damage.emplace_back(error.what());
   }
+  for (std::string& what : made.damage) what = split(what, '\n').front();
+  return made;
 }
 
 int check(const Arguments& arguments) {
@@ -153,30 +168,13 @@ int check(const Arguments& arguments) {
   json.begin_array();
   for (const std::string& named : paths(arguments, 1, std::numeric_limits<std::size_t>::max())) {
     for (const std::string& path : store::checkpoints_at(named)) {
-      std::vector<std::string> damage;
-      std::string whole = fmt::format("{}: removed meanwhile", path), verdict = "DAMAGED";
-      bool is_removed = false;
-      try {
-        const auto begin = Clock::now();
-        store::Checkpoint checkpoint(path);
-        damage = checkpoint.damage(workers);
-        whole = fmt::format("{}: whole, {} and {} held to their hashes in {:.2f} s", path,
-                            counted(static_cast<std::int64_t>(checkpoint.index().tensors.size()), "tensor"),
-                            human_bytes(checkpoint.bytes_read()),
-                            seconds_since(begin));
-      } catch (const Error& error) {
-        is_removed = is_gone(named, path);
-        if (!is_removed) damage.emplace_back(error.what());
-        if (error.parts().fault == Fault::failed) verdict = "NOT READ";
-      }
-      for (std::string& what : damage) what = split(what, '\n').front();
-      is_whole = is_whole && damage.empty();
-      json.line().begin_object().key("path").value(path);
-      json.key("verdict").value(is_removed ? "removed" : damage.empty() ? "whole" : lower(verdict));
-      json.key("damage").values(damage).end_object();
+      const Checked made = checked(path, workers);
+      is_whole = is_whole && made.damage.empty();
+      json.line().begin_object().key("path").value(path).key("verdict").value(lower(made.verdict));
+      json.key("damage").values(made.damage).end_object();
       if (as_json) continue;
-      fmt::print("{}\n", damage.empty() ? whole : fmt::format("{}: {}", path, verdict));
-      for (const std::string& what : damage) fmt::print("  {}\n", what);
+      fmt::print("{}: {}{}\n", path, made.verdict, made.words);
+      for (const std::string& what : made.damage) fmt::print("  {}\n", what);
     }
   }
   if (as_json) fmt::print("{}\n", json.line().end_array().text());

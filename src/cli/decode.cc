@@ -68,26 +68,24 @@ bool is_setting(const std::string& word) {
 }
 
 struct Words {
-  std::string model;
-  std::vector<std::string> settings, prompts;
+  decode::Source source;
+  std::vector<std::string> prompts;
 };
 
 Words words_of(const Arguments& arguments) {
-  Words words;
+  std::string model;
+  std::vector<std::string> settings, prompts;
   const std::vector<std::string>& all = arguments.all_words();
   const auto is_of_weights = [](const std::string& word) { return word.starts_with(decode::kWeights); };
   const bool names_weights = std::any_of(all.begin(), all.end(), is_of_weights);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool is_plain = i + arguments.plain_words() >= all.size();  // behind --
-    if (!is_plain && is_setting(all[i])) words.settings.push_back(all[i]);
-    else if (!is_plain && words.model.empty() && config::is_yaml_path(all[i])) words.settings.push_back(all[i]);
-    else if (words.model.empty() && (!names_weights || std::filesystem::exists(all[i]))) words.model = all[i];
-    else words.prompts.push_back(all[i]);
+    if (!is_plain && is_setting(all[i])) settings.push_back(all[i]);
+    else if (!is_plain && model.empty() && config::is_yaml_path(all[i])) settings.push_back(all[i]);
+    else if (model.empty() && (!names_weights || std::filesystem::exists(all[i]))) model = all[i];
+    else prompts.push_back(all[i]);
   }
-  decode::Source source = decode::source_of(words.model, words.settings);
-  words.model = std::move(source.model);
-  words.settings = std::move(source.settings);
-  return words;
+  return {decode::source_of(model, settings), std::move(prompts)};
 }
 
 std::vector<std::string> strings_of(const Json& json, const std::string& where) {
@@ -209,8 +207,9 @@ Speed generate(decode::Generator& generator, std::vector<Text>& texts, Output& o
 
 int run_decode(const Arguments& arguments) {
   const Words words = words_of(arguments);
-  const session::Session session = session::open_model(decode::request_of(words.model, words.settings));
-  decode::note_idle(words.settings);
+  const decode::Source& source = words.source;
+  const session::Session session = session::open_model(decode::request_of(source.model, source.settings));
+  decode::note_idle(source.settings);
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = data::open_tokenizer(settings);
   const decode::Bounds bounds = decode::bounds_of(*tokenizer, settings);
@@ -239,7 +238,7 @@ int run_decode(const Arguments& arguments) {
                          counted(slots, "token"), human_bytes(memory.state),
                          human_bytes(memory.scratch)));
   for (decode::Prompt& prompt : prompts) generator.add(std::move(prompt));
-  log_notice(decode::read_weights(generator.decoder(), generator.graph(), model, words.model, workers));
+  log_notice(decode::read_weights(generator.decoder(), generator.graph(), model, source.model, workers));
   Output output(arguments.has("--json"), texts.size());
   output.begin(texts.front());
   const Speed speed = generate(generator, texts, output);

@@ -43,6 +43,8 @@ constexpr std::string_view kServeExamples[] = {
     "serve tests/golden/hf/llama tokenizer_path= --port 0 --name small ici_tensor_parallelism=2 decode_sampling_strategy=greedy",
 };
 
+// Requests without a temperature are sampled at 1, the default of OpenAI's interface, unless the settings say otherwise.
+constexpr const char* kUsualStrategy = "decode_sampling_strategy=weighted";
 constexpr std::int64_t kUsualRows = 8, kUsualQueue = 1024, kUsualPort = 8000, kUsualGrace = 5;
 constexpr std::chrono::milliseconds kGlance{50};  // interval at which the main thread checks whether the server is to end
 
@@ -61,14 +63,6 @@ decode::Source source_of(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words();
   if (words.size() > 1) refuse(fmt::format("'{}' after the model is no key=value", shorten(words[1], 80)), "the command line");
   return decode::source_of(words.empty() ? "" : words.front(), arguments.request());
-}
-
-// Requests without a temperature are sampled at 1, the default of OpenAI's interface, unless the settings say otherwise.
-std::vector<std::string> request_of(const decode::Source& source) {
-  std::vector<std::string> words = source.settings;
-  const bool begins_with_file = !words.empty() && config::is_yaml_path(words.front());
-  words.insert(words.begin() + (begins_with_file ? 1 : 0), "decode_sampling_strategy=weighted");
-  return decode::request_of(source.model, words);
 }
 
 std::string name_of(const Arguments& arguments, const std::string& model) {
@@ -94,7 +88,7 @@ int run_serve(const Arguments& arguments) {
   const std::int64_t waiting = count_of(arguments, "--queue", 1'000'000, "--queue 1024").value_or(kUsualQueue);
   const std::chrono::seconds grace{count_of(arguments, "--grace", 86'400, "--grace 5").value_or(kUsualGrace)};
   const serve::HttpLimits limits = limits_of(arguments);
-  const session::Session session = session::open_model(request_of(source));
+  const session::Session session = session::open_model(decode::request_of(source.model, source.settings, {kUsualStrategy}));
   decode::note_idle(source.settings);
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = data::open_tokenizer(settings);

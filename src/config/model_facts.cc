@@ -70,12 +70,12 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
 }
 
 void add_rope(const Settings& s, Facts& facts) {
-  const bool llama3 = uses_llama3_rope(s) && s.boolean("rope_use_scale"), yarn = !uses_llama3_rope(s) && s.text("rope_type") == "yarn";
+  const bool llama3 = uses_llama3_rope(s) && s.boolean("rope_use_scale"), yarn = turns_as_yarn(s);
   facts["rope_type"] = llama3 ? "llama3.1" : yarn ? "yarn" : "default";
   const bool has_own = block_of(s) == Block::gemma4 && s.integer("global_rope_max_timescale") > 0;
   facts["rope_max_timescale"] = number(s.real(has_own ? "global_rope_max_timescale" : "rope_max_timescale"));
   if (!yarn) facts["rope_min_timescale"] = number(s.real("rope_min_timescale"));
-  if (!yarn && !uses_llama3_rope(s)) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
+  if (turns_plainly(s)) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
   if (llama3) {
     for (const char* key :
          {"llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor", "llama3_original_positions"})
@@ -124,10 +124,9 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
 
 // Plain frequencies are told by their wavelength alone, also if all layers have them.
 std::string words_for_windows(const Settings& s) {
-  const bool are_scaled = uses_llama3_rope(s) || s.text("rope_type") == "yarn";
   const WindowRotation all{s.integer("rope_max_timescale"), s.integer("rope_min_timescale"), s.real("rope_linear_scaling_factor")};
   const std::optional<WindowRotation> own = rotation_of_windows(s);
-  if (!own && are_scaled) return "as the others";
+  if (!own && !turns_plainly(s)) return "as the others";
   const WindowRotation of = own.value_or(all);
   if (of.min_timescale == 1 && of.linear_scaling == 1) return std::to_string(of.max_timescale);
   return fmt::format("{} to {}, over {}", of.min_timescale, of.max_timescale, number(of.linear_scaling));

@@ -351,11 +351,15 @@ bool uses_llama3_rope(const Settings& settings) {
   return settings.text("rope_type") == "llama3.1" || known_name(settings).starts_with("llama3.1");
 }
 
+bool turns_as_yarn(const Settings& settings) { return !uses_llama3_rope(settings) && settings.text("rope_type") == "yarn"; }
+
+bool turns_plainly(const Settings& settings) { return !uses_llama3_rope(settings) && !turns_as_yarn(settings); }
+
 std::optional<WindowRotation> rotation_of_windows(const Settings& settings) {
   const std::int64_t own = settings.integer("local_rope_max_timescale");
   const std::int64_t longest = own > 0 ? own : settings.integer("rope_max_timescale");
   if (settings.text("local_rope_type") == "default") return WindowRotation{longest};
-  if (uses_llama3_rope(settings) || settings.text("rope_type") == "yarn") return std::nullopt;
+  if (!turns_plainly(settings)) return std::nullopt;
   const bool is_gemma3 = known_name(settings).starts_with("gemma3");  // MaxText goes by the name
   if (own <= 0 && !is_gemma3) return std::nullopt;
   return WindowRotation{longest, settings.integer("rope_min_timescale"),
@@ -363,8 +367,7 @@ std::optional<WindowRotation> rotation_of_windows(const Settings& settings) {
 }
 
 bool rope_is_interleaved(const Settings& settings) {
-  if (uses_llama3_rope(settings)) return true;
-  return settings.text("rope_type") == "yarn" && settings.boolean("rope_interleave");
+  return uses_llama3_rope(settings) || (turns_as_yarn(settings) && settings.boolean("rope_interleave"));
 }
 
 bool routes_at_random(const Settings& settings) {

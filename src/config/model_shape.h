@@ -220,6 +220,8 @@ bool leaves_out_entropy(const Settings& settings);
 
 // Whether rotation is Llama 3.1's, of neighbours. MaxText also goes by the model's name, whatever rope_type says.
 bool uses_llama3_rope(const Settings& settings);
+bool turns_as_yarn(const Settings& settings);
+bool turns_plainly(const Settings& settings);  // neither of these
 
 // How layers with a window are rotated, if not as the others. In MaxText rope_type=default alone gives them a wavelength of their own; in
 // Hugging Face's models (local_rope_type=default) their frequencies are plain, whatever those of other layers are.

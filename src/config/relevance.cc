@@ -32,7 +32,6 @@ bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == nam
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
 
 bool has_streams(S s) { return s.integer("mhc_expansion_rate") > 1; }
-bool turns_as_yarn(S s) { return !uses_llama3_rope(s) && s.text("rope_type") == "yarn"; }
 
 // Families whose layers alternate between a dense MLP and experts.
 bool interleaves(S s) { return is_one_of(s, {Block::llama4, Block::envy}) && s.texts("layer_mlp").empty(); }
@@ -63,10 +62,9 @@ bool has_local_layers(S s) {
   const auto is_local = [](const std::string& word) { return word != "full"; };
   return is_block(s, Block::gemma4) && (words.empty() || std::any_of(words.begin(), words.end(), is_local));
 }
-bool turns_parts(S s) { return !turns_as_yarn(s) && !uses_llama3_rope(s); }
 bool may_turn_plainly(S s) {
   const bool scales = s.real("rope_linear_scaling_factor") != 1 && !known_name(s).starts_with("gemma3");
-  return has_rotated_windows(s) && (!turns_parts(s) || scales || s.integer("rope_min_timescale") != 1);
+  return has_rotated_windows(s) && (!turns_plainly(s) || scales || s.integer("rope_min_timescale") != 1);
 }
 bool has_chunks(S s) { return s.texts("layer_attention").empty() ? is_block(s, Block::llama4) : lists(s, "layer_attention", "chunked"); }
 bool has_own_positions(S s) { return is_block(s, Block::llama4) && s.texts("layer_positions").empty(); }
@@ -274,13 +272,13 @@ constexpr Need kNeeds[] = {
     {"layers with a window whose frequencies are stretched or limited", may_turn_plainly, kOfWindowedLayers},
     {"layers with a window, rope_type=default or local_rope_type=default",
      [](S s) {
-       return (has_rotated_windows(s) && (turns_parts(s) || s.text("local_rope_type") == "default")) || has_local_layers(s);
+       return (has_rotated_windows(s) && (turns_plainly(s) || s.text("local_rope_type") == "default")) || has_local_layers(s);
      },
      kOfPlainWindows},
     {"decoder_block=gemma4", [](S s) { return is_block(s, Block::gemma4); }, kOfGemma4},
     {"layers of decoder_block=gemma4 that see all before them", has_full_layers, kOfFullLayers},
     {"layers of decoder_block=gemma4 that have a window", has_local_layers, kOfLocalLayers},
-    {"rope_type=default", turns_parts, kOfPartsThatTurn},
+    {"rope_type=default", turns_plainly, kOfPartsThatTurn},
     {"another decoder_block than gemma4", [](S s) { return !is_block(s, Block::gemma4); }, kOfOneProportion},
     {"decoder_block=qwen2_moe, qwen3_moe, llama4 or envy", may_mix_mlps, kOfMixedMlps},
     {"decoder_block=gpt_oss, olmo3, gemma2, gemma3, gemma4 or deepseek4, or layer_attention", has_windows, kOfWindows},
@@ -361,7 +359,7 @@ constexpr Need kNeeds[] = {
     {"rope_type=yarn", turns_as_yarn, kOfYarn},
     {"rope_type=llama3.1", uses_llama3_rope, kOfLlama3},
     {"rope_use_scale=true", [](S s) { return s.boolean("rope_use_scale"); }, kOfStretchedLow},
-    {"rope_type=default", [](S s) { return !turns_as_yarn(s) && !uses_llama3_rope(s); }, kOfPlainRope},
+    {"rope_type=default", turns_plainly, kOfPlainRope},
     {"another rope_type than yarn", [](S s) { return !turns_as_yarn(s); }, kOfOtherThanYarn},
     {"logits_via_embedding=true", [](S s) { return s.boolean("logits_via_embedding"); }, kOfTied},
     {"logits_via_embedding=false", [](S s) { return !s.boolean("logits_via_embedding"); }, kOfUntied},

@@ -71,7 +71,7 @@ void Decoder::forget() {
 }
 
 void Decoder::check(const Ready& program, const NewTokens& tokens) const {
-  check_ids(tokens.ids, program.vocabulary, std::string(models::inputs::tokens));
+  check_ids(tokens.ids, program.vocabulary, models::inputs::tokens);
   if (!without_value_.empty()) refuse("the parameter has no value", *without_value_.begin(), "set all parameters before decoding");
   if (is_lost_) refuse("what it held was lost in a run that failed", "the KV cache", "start the rows anew");
 }

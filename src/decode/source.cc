@@ -50,7 +50,7 @@ const config::Key* key_of(const std::string& word) {
 
 }  // namespace
 
-Source source_of(const std::string& model, const std::vector<std::string>& settings) {
+Source source_of(const std::string& model, const config::Keys& settings) {
   constexpr const char* kCommandLine = "the command line";
   Source source{model, settings};
   std::string weights;
@@ -68,7 +68,7 @@ Source source_of(const std::string& model, const std::vector<std::string>& setti
   return source;
 }
 
-void note_idle(const std::vector<std::string>& settings) {
+void note_idle(const config::Keys& settings) {
   std::vector<std::string> keys;
   for (const std::string& word : settings) {
     const config::Key* key = key_of(word);
@@ -86,18 +86,19 @@ bool is_gone_on_with(const std::string& name) {
   });
 }
 
-void check_ids(const tokenizer::Ids& ids, std::int64_t vocabulary, const std::string& where) {
+void check_ids(const tokenizer::Ids& ids, std::int64_t vocabulary, std::string_view where) {
   const auto other = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id < 0 || id >= vocabulary; });
   if (other == ids.end()) return;
-  refuse(fmt::format("token {} lies outside the vocabulary of {}", *other, vocabulary), where, "use the tokenizer of this model");
+  refuse(fmt::format("token {} lies outside the vocabulary of {}", *other, vocabulary), std::string(where),
+         "use the tokenizer of this model");
 }
 
-std::vector<std::string> request_of(const std::string& model, const std::vector<std::string>& words) {
-  std::vector<std::string> request = settings_of(model);
-  if (!words.empty() && config::is_yaml_path(words.front())) request.insert(request.begin(), words.front());
-  if (!std::any_of(words.begin(), words.end(), says_devices)) request.emplace_back("compile_topology=cpu-1");
-  const bool begins_with_file = !words.empty() && config::is_yaml_path(words.front());
-  return config::joined(std::move(request), {words.begin() + (begins_with_file ? 1 : 0), words.end()});
+config::Keys request_of(const std::string& model, const config::Keys& words, const config::Keys& usual) {
+  config::Keys request, given;
+  for (const std::string& word : words) (word.find('=') == std::string::npos ? request : given).push_back(word);  // a file comes first
+  request = config::joined(config::joined(std::move(request), settings_of(model)), usual);
+  if (!std::any_of(given.begin(), given.end(), says_devices)) request.emplace_back("compile_topology=cpu-1");
+  return config::joined(std::move(request), given);
 }
 
 std::int64_t rows_for(const session::Session& session, std::int64_t wanted) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/keys.h"
 #include "config/settings.h"
 #include "session/session.h"
 #include "tokenizer/tokenizer.h"
@@ -17,18 +18,19 @@ inline constexpr std::string_view kWeights = "load_parameters_path=";
 // What goes on with texts: a run, a checkpoint or a Hugging Face folder, and settings.
 struct Source {
   std::string model;
-  std::vector<std::string> settings;  // FILE.yml, key=value
+  config::Keys settings;  // FILE.yml, key=value
 };
 
 // The model that a command line names, either by itself or, as in MaxText's commands, by load_parameters_path among the settings.
-Source source_of(const std::string& model, const std::vector<std::string>& settings);
+Source source_of(const std::string& model, const config::Keys& settings);
 
 // Notes settings that only training reads.
-void note_idle(const std::vector<std::string>& settings);
+void note_idle(const config::Keys& settings);
 
-// The request that opens a Hugging Face folder with its tokenizer, or a run or checkpoint with the settings that it was saved under. The
-// given words override these settings. Decoding uses one device unless the words describe a mesh.
-std::vector<std::string> request_of(const std::string& model, const std::vector<std::string>& words);
+// The request that opens a Hugging Face folder with its tokenizer, or a run or checkpoint with the settings that it was saved under. They
+// override those of a file among the given words; then come `usual` ones, and the other words override all. Decoding uses one device unless
+// the words describe a mesh.
+config::Keys request_of(const std::string& model, const config::Keys& words, const config::Keys& usual = {});
 
 // Whether a run's setting matters to how its model goes on with texts: its batch, optimizer, data and the like do not.
 bool is_gone_on_with(const std::string& key);
@@ -51,6 +53,6 @@ Bounds bounds_of(const tokenizer::Tokenizer& tokenizer, const config::Settings& 
 tokenizer::Ids prompt_ids(const tokenizer::Tokenizer& tokenizer, const Bounds& bounds, std::string_view prompt);
 
 // Refuses a token outside the vocabulary.
-void check_ids(const tokenizer::Ids& ids, std::int64_t vocabulary, const std::string& where);
+void check_ids(const tokenizer::Ids& ids, std::int64_t vocabulary, std::string_view where);
 
 }  // namespace moesh::decode

@@ -104,10 +104,8 @@ std::optional<std::array<double, 3>> optional_rates_of_float32(const YamlNode& f
     return {{rate, rate, rate}};
   }
   check_fields(*value, field, {"default", "high", "highest"});
-  std::array<double, 3> rates{};
-  for (std::size_t i = 0; const char* precision : {"default", "high", "highest"})
-    rates[i++] = rate_of(required(*value, field, precision), precision);
-  return rates;
+  const auto rate = [&](const char* precision) { return rate_of(required(*value, field, precision), precision); };
+  return {{rate("default"), rate("high"), rate("highest")}};
 }
 
 double optional_share(const YamlNode& node, std::string_view field, double otherwise) {

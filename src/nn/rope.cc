@@ -30,10 +30,9 @@ void stretch_low(graph::RopeOf& of, const config::Settings& settings) {
 
 graph::RopeOf rope_of(const config::Settings& settings) {
   using Kind = graph::RopeOf::Kind;
-  const std::string& type = settings.text("rope_type");
   const bool llama3 = config::uses_llama3_rope(settings);
   graph::RopeOf of;
-  of.kind = llama3 ? Kind::llama3 : type == "yarn" ? Kind::yarn : Kind::standard;
+  of.kind = llama3 ? Kind::llama3 : config::turns_as_yarn(settings) ? Kind::yarn : Kind::standard;
   of.interleave = config::rope_is_interleaved(settings);
   if (of.kind != Kind::yarn) of.min_timescale = static_cast<double>(settings.integer("rope_min_timescale"));
   of.max_timescale = static_cast<double>(settings.integer("rope_max_timescale"));

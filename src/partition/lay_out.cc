@@ -254,9 +254,10 @@ void add_moments(const config::Settings& settings, Layout& layout) {
 }  // namespace
 
 Layout empty_layout(const config::Settings& settings, const mesh::Mesh& mesh) {
-  Layout layout{.mesh = mesh, .rule_set = settings.text("custom_mesh_and_rule"), .rules = settings.rules("logical_axis_rules")};
-  layout.explicit_mode = settings.text("shard_mode") == "explicit";
-  return layout;
+  return {.mesh = mesh,
+          .rule_set = settings.text("custom_mesh_and_rule"),
+          .rules = settings.rules("logical_axis_rules"),
+          .explicit_mode = settings.text("shard_mode") == "explicit"};
 }
 
 Layout lay_out(const Graph& graph, const LayoutRequest& request) {

@@ -36,6 +36,21 @@ TEST(Source, TakesTheRulesOfARunFromItsRuleSetIfItHasOne) {
   EXPECT_THAT(named, Not(Contains("logical_axis_rules=" + rules)));
 }
 
+// A file gives way to a run's settings, and these to words; a word that names a file by a key is no file.
+TEST(Source, PutsFilesBeforeARunsSettingsAndWordsBehindThem) {
+  const store::Settings saved{{"custom_mesh_and_rule", "ep-tp"}};
+  const std::string rules = "custom_mesh_and_rule=mine.yml", of_run = "custom_mesh_and_rule=ep-tp";
+  const auto place = [](const std::vector<std::string>& request, const std::string& word) {
+    return std::find(request.begin(), request.end(), word) - request.begin();
+  };
+  for (const std::vector<std::string>& words : {std::vector<std::string>{rules}, {rules, "base.yml"}, {"base.yml", rules}}) {
+    const std::vector<std::string> request = request_for(saved, words);
+    EXPECT_LT(place(request, of_run), place(request, rules)) << words.front();
+    EXPECT_EQ(request.back(), rules);
+    EXPECT_EQ(request.front() == "base.yml", words.size() > 1);
+  }
+}
+
 TEST(Source, RunsOnOneDeviceUnlessDevicesAreNamed) {
   EXPECT_THAT(request_for({}), Contains("compile_topology=cpu-1"));
   EXPECT_THAT(request_for({}, {"dtype=float32"}), Contains("compile_topology=cpu-1"));
