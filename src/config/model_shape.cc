@@ -158,6 +158,7 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   shape.buffer_factor = settings.real("ragged_buffer_factor");
   shape.token_chunks = settings.integer("num_moe_token_chunks");
   shape.width_chunks = std::max<std::int64_t>(1, settings.integer("num_moe_emb_chunks"));
+  shape.overlaps = shape.token_chunks > 1 ? !settings.boolean("moe_chunk_barrier") : shape.width_chunks > 1;
   shape.capacity_factor = settings.real("capacity_factor");
   shape.peel_dispatch = settings.boolean("moe_dispatch_no_expert_sharding");
   return shape;

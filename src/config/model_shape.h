@@ -118,6 +118,7 @@ struct MoeShape {
   double buffer_factor = -1;       // sparse: room for rows on a device, relative to even load; -1: room for all
   std::int64_t token_chunks = 1;   // sparse: parts of the sequence that pass the experts in turn
   std::int64_t width_chunks = 1;   // sparse: parts of the width that are fetched in turn
+  bool overlaps = false;           // sparse: one part is on its way while another is multiplied
   double capacity_factor = -1;     // capacity: slots per expert, relative to even load
   bool peel_dispatch = false;      // capacity: takes the expert axis off the batch of slots (moe_dispatch_no_expert_sharding)
   bool weights_inputs = false;     // an expert's input is weighted, by a sigmoid, rather than its output

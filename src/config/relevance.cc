@@ -170,6 +170,7 @@ constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
                                            "use_ring_of_experts",
                                            "ragged_buffer_factor",
                                            "num_moe_token_chunks",
+                                           "moe_chunk_barrier",
                                            "num_moe_emb_chunks",
                                            "moe_dispatch_no_expert_sharding",
                                            "use_ragged_sort",
@@ -178,7 +179,8 @@ constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
                                            "moe_mlpwo"};
 constexpr std::string_view kOfRoutedBias[] = {"routed_bias_update_rate"};
 constexpr std::string_view kOfSparse[] = {"use_ring_of_experts", "ragged_buffer_factor", "num_moe_token_chunks",
-                                          "num_moe_emb_chunks", "use_ragged_sort"};
+                                          "moe_chunk_barrier",   "num_moe_emb_chunks", "use_ragged_sort"};
+constexpr std::string_view kOfTokenChunks[] = {"moe_chunk_barrier"};
 constexpr std::string_view kOfBoundedRings[] = {"use_ragged_sort"};
 constexpr std::string_view kOfDenseExperts[] = {"capacity_factor"};
 constexpr std::string_view kOfSlots[] = {"moe_dispatch_no_expert_sharding"};
@@ -322,6 +324,7 @@ constexpr Need kNeeds[] = {
     {"routed_weights empty", [](S s) { return s.text("routed_weights").empty(); }, kOfOwnNormalization},
     {"routed_bias=true", [](S s) { return s.boolean("routed_bias"); }, kOfRoutedBias},
     {"sparse_matmul=true", is_sparse, kOfSparse},
+    {"num_moe_token_chunks above 1", [](S s) { return s.integer("num_moe_token_chunks") > 1; }, kOfTokenChunks},
     {"use_ring_of_experts=true and ragged_buffer_factor",
      [](S s) { return s.boolean("use_ring_of_experts") && s.real("ragged_buffer_factor") > 0; }, kOfBoundedRings},
     {"sparse_matmul=false", [](S s) { return !is_sparse(s); }, kOfDenseExperts},

@@ -24,8 +24,6 @@ constexpr Key kGmm[] = {
     {"merge_gating_gmm", boolean, "false", "", accepted, kHelpGroupedMatmul},
     {"use_custom_sort_vjp", boolean, "true", "", accepted,
      "backward pass of a sort as another engine writes it; results are equal"},
-    {"moe_chunk_barrier", boolean, "false", "", accepted,
-     "keeps XLA from interleaving the chunks of num_moe_token_chunks"},
     {"use_gather_mosaic_kernel", boolean, "false", "", accepted, kHelpGatherKernel},
     {"ragged_sort_use_single_sparsecore", boolean, "false", "", accepted, kHelpGatherKernel},
     {"ragged_gather_fallback", boolean, "false", "", accepted, kHelpGatherKernel},

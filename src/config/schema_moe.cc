@@ -70,6 +70,8 @@ constexpr Key kDispatch[] = {
      "rows a device has room for relative to even load, rest dropped; -1 for all; rings need use_ragged_sort"},
     {"num_moe_token_chunks", integer, "1", kCount, used,
      "parts of the sequence that pass the experts in turn, so that wire and work overlap; 1 for none"},
+    {"moe_chunk_barrier", boolean, "false", "", used,
+     "begins a part of num_moe_token_chunks when the one before is done: less memory, and no overlap"},
     {"num_moe_emb_chunks", integer, "0", kCountOrZero, used,
      "parts of the width that are fetched in turn, so that wire and work overlap; 0 for none"},
     {"moe_dispatch_no_expert_sharding", boolean, "false", "", used,

@@ -330,7 +330,7 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
   const auto& of = std::get<RegionOf>(node.attributes);
   Builder b = Builder::of_region(node.path + "'");
   b.set_phase(Phase::backward);
-  RegionOf reversed{of.strategy, nullptr, of.operands, {}, of.written_for};
+  RegionOf reversed{of.strategy, nullptr, of.operands, {}, of.written_for, {}, of.overlaps};
   std::vector<Tensor> operands = tensors(node.operands);
   const std::vector<ValueId> inputs = inputs_of(*of.body);
   std::map<ValueId, Tensor> known;

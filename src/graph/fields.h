@@ -164,7 +164,8 @@ constexpr auto fields_of(const RepeatOf*) {
 }
 constexpr auto fields_of(const RegionOf*) {
   return std::tuple{Field{"strategy", &RegionOf::strategy}, Field{"mesh", &RegionOf::written_for},
-                    Field{"operands", &RegionOf::operands}, Field{"results", &RegionOf::results}, Field{"saved", &RegionOf::saved}};
+                    Field{"operands", &RegionOf::operands}, Field{"results", &RegionOf::results}, Field{"saved", &RegionOf::saved},
+                    Field{"overlaps", &RegionOf::overlaps}};
 }
 constexpr auto fields_of(const GroupedMatmulOf*) {
   return std::tuple{Field{"transpose", &GroupedMatmulOf::transpose}, Field{"rounded", &GroupedMatmulOf::rounded}};

@@ -220,6 +220,7 @@ struct RegionOf {
   // Values of the body that the last results hand to the backward pass: the rows of all devices, concatenated. A device may have fewer rows
   // than it has room for.
   std::vector<ValueId> saved = {};
+  bool overlaps = false;  // its collectives are to run beside its products, see partition/overlap.h
 };
 
 // The devices that differ only in these axes, in the order of their coordinates, with the first axis major.

@@ -47,11 +47,11 @@ AxisList own_axes_of(const Graph& body, const Node& node) {
   }
 }
 
-std::vector<Tensor> region(Builder& builder, const std::string& name, const std::string& strategy,
+std::vector<Tensor> region(Builder& builder, const std::string& name, const RegionKind& kind,
                            const std::vector<RegionOperand>& operands, const mesh::Mesh& mesh, const RegionBody& build) {
   const Scope scope(builder, name);
   Builder inner = Builder::of_region(builder.path(""));
-  RegionOf of{strategy, nullptr, {}, {}, std::make_shared<const mesh::Mesh>(mesh)};
+  RegionOf of{kind.strategy, nullptr, {}, {}, std::make_shared<const mesh::Mesh>(mesh), {}, kind.overlaps};
   std::vector<Tensor> outside;
   std::vector<Tensor> shards;
   for (const RegionOperand& operand : operands) {

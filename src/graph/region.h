@@ -27,8 +27,13 @@ struct RegionResult {
 
 using RegionBody = std::function<std::vector<RegionResult>(Builder&, const std::vector<Tensor>&)>;
 
+struct RegionKind {
+  std::string strategy;
+  bool overlaps = false;  // see RegionOf
+};
+
 // `build` is given the shards of the operands and returns the shards of the results.
-std::vector<Tensor> region(Builder& builder, const std::string& name, const std::string& strategy,
+std::vector<Tensor> region(Builder& builder, const std::string& name, const RegionKind& kind,
                            const std::vector<RegionOperand>& operands, const mesh::Mesh& mesh, const RegionBody& build);
 
 // The axes along which the results of a node in a region's body differ between devices.

@@ -19,7 +19,7 @@ using graph::ValueId;
 
 class Split {
  public:
-  explicit Split(const Graph& body) : body_(body), builder_(graph::Builder::of_region("")), tensors_(body.values.size()) {}
+  Split(const Graph& body, bool overlaps) : body_(body), overlaps_(overlaps), builder_(graph::Builder::of_region("")), tensors_(body.values.size()) {}
 
   Graph run() {
     for (const Node& node : body_.nodes) {
@@ -40,6 +40,7 @@ class Split {
     if (is_split && node.op == Op::fetch_rows) return {fetch(node, *group)};
     if (is_split) return {give_back(node, *group)};
     if (node.op == Op::gather) return {known_or(node, *group)};
+    if (overlaps_ && node.op == Op::weighted_rows_grad && comes_back(node.operands[0])) return gradients_apart(node);
     return copy(node);
   }
 
@@ -55,6 +56,20 @@ class Split {
     std::vector<Tensor> made = builder_.add(node.op, "", operands, node.attributes, results);
     if (!node.tag.empty()) builder_.set_tag(made.front(), node.tag);
     return made;
+  }
+
+  bool comes_back(ValueId rows) const {
+    const Node& producer = body_.producer_of(rows);
+    return producer.op == Op::exchange_rows && std::get<GroupOf>(producer.attributes).back;
+  }
+
+  // The rows' gradient, which goes on to the experts, does not wait for the rows that come back from them for the weights' gradient.
+  std::vector<Tensor> gradients_apart(const Node& node) {
+    const Tensor rows = operand(node, 0), weights = operand(node, 1), dy = operand(node, 2);
+    const DType wide = wide_of(dy.dtype());
+    const Tensor drows = cast(multiply(cast(dy, wide), broadcast(cast(weights, wide), dy.shape(), {0})), dy.dtype());
+    const Tensor dots = builder_.add_one(Op::row_dot, "dot", {dy, rows}, {}, weights.shape(), wide);
+    return {drows, cast(dots, weights.dtype())};
   }
 
   Tensor gathered(Tensor x, const GroupOf& group) {
@@ -93,6 +108,7 @@ class Split {
   }
 
   const Graph& body_;
+  bool overlaps_;
   graph::Builder builder_;
   std::vector<Tensor> tensors_;
   std::map<std::pair<ValueId, sharding::AxisList>, Tensor> gathered_;
@@ -103,7 +119,7 @@ class Split {
 
 graph::RegionOf split_region(const graph::RegionOf& region) {
   graph::RegionOf split = region;
-  split.body = std::make_shared<const Graph>(Split(*region.body).run());
+  split.body = std::make_shared<const Graph>(Split(*region.body, region.overlaps).run());
   split.saved.clear();
   return split;
 }

@@ -1,6 +1,7 @@
 #include "plan/arena.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace moesh::plan {
@@ -16,8 +17,12 @@ class Lives {
       const Instruction& instruction = plan_.instructions[static_cast<std::size_t>(i)];
       if (instruction.kind == Instruction::Kind::loop) loops_.push_back({i, instruction.other});
       if (instruction.kind == Instruction::Kind::end) loops_.pop_back();
+      for (const ViewId view : instruction.operands) hold_what_made(view, i);
       for (const auto* views : {&instruction.operands, &instruction.results}) {
         for (const ViewId view : *views) see(view, i);
+      }
+      if (is_beside_products(instruction)) {
+        for (const ViewId view : instruction.results) made_by_[plan_.view(view).buffer] = i;
       }
     }
     for (std::size_t b = 0; b < lives_.size(); ++b) {
@@ -30,6 +35,22 @@ class Lives {
   }
 
  private:
+  // A collective of a region runs beside the products behind it.
+  static bool is_beside_products(const Instruction& instruction) {
+    return instruction.kind == Instruction::Kind::collective && instruction.op != graph::Op::reshard;
+  }
+
+  // Instruction `at` waits for the collective that makes the view, which reads its operands until then.
+  void hold_what_made(ViewId view, InstructionId at) {
+    const auto found = made_by_.find(plan_.view(view).buffer);
+    if (found == made_by_.end()) return;
+    for (const ViewId read : plan_.instructions[static_cast<std::size_t>(found->second)].operands) {
+      InstructionId& last = lives_[static_cast<std::size_t>(plan_.view(read).buffer)].last;
+      last = std::max(last, at - 1);
+    }
+    made_by_.erase(found);
+  }
+
   void see(ViewId id, InstructionId at) {
     const View& view = plan_.view(id);
     const auto b = static_cast<std::size_t>(view.buffer);
@@ -55,6 +76,7 @@ class Lives {
   std::vector<Lifetime> lives_;
   std::vector<bool> is_seen_;
   std::vector<Lifetime> loops_;  // the open loops, the outermost first
+  std::map<BufferId, InstructionId> made_by_;  // by buffer: the collective beside products whose result nothing has read yet
 };
 
 struct Placement {

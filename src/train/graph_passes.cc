@@ -43,6 +43,9 @@ constexpr GraphPass kPasses[] = {
      "Elementwise ops that follow each other, with no other reader in between, are one op that goes through all elements block by block; "
      "so are elementwise ops that read the same values.",
      true},
+    {pass_names::overlap, "In a region, chunks of the tokens stand one after another.",
+     "What the next chunk's product waits for is sent before a product of this one, unless moe_chunk_barrier is true.",
+     true},
 };
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "partition/fuse_sums.h"
 #include "partition/fuse_updates.h"
 #include "partition/narrow_gradients.h"
+#include "partition/overlap.h"
 #include "partition/remat_gradients.h"
 #include "partition/stack_first.h"
 #include "plan/arena.h"
@@ -55,6 +56,8 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   if (see) see(pass_names::remat_gradients, program.graph);
   program.graph = partition::with_chains(std::move(program.graph));
   if (see) see(pass_names::chain, program.graph);
+  program.graph = partition::with_overlap(std::move(program.graph));
+  if (see) see(pass_names::overlap, program.graph);
   program.plan = plan::lower(program.graph, program.mesh);
 }
 

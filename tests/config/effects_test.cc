@@ -288,6 +288,7 @@ const std::vector<Effect> kEffects{
     {"use_ring_of_experts=true", kExpertAxis},
     {"ragged_buffer_factor=0.5", kExpertAxis},
     {"num_moe_token_chunks=2", kSparse + "max_target_length=8 "},
+    {"moe_chunk_barrier=true", kExpertAxis + "num_moe_token_chunks=2 "},
     {"num_moe_emb_chunks=2", kSparse},
     {"moe_dispatch_no_expert_sharding=true", kSlots + kExpertAxis + "sparse_matmul=false "},
     {"shard_exp_on_fsdp=true", kDevices},
