@@ -107,6 +107,7 @@ Diagnosis diagnose(const session::Session& session) {
     find_repeated({session, step}, sets, made.findings);
     find_slow_links({session, step}, made.findings);
     find_waits({session, step}, made.findings);
+    find_exposed_exchange({session, step}, made.findings);
     find_many_passes({session, step}, made.findings);
     find_dense_experts({session, step}, made.findings);
     find_wide_products({session, step}, made.findings);

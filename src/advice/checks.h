@@ -35,6 +35,9 @@ void find_slow_links(const StepView& view, std::vector<sharding::Finding>& findi
 // Finds a step whose kernels wait for communication much of the time.
 void find_waits(const StepView& view, std::vector<sharding::Finding>& findings);
 
+// Finds experts that wait for tokens, while chunks of these could be on their way beside products.
+void find_exposed_exchange(const StepView& view, std::vector<sharding::Finding>& findings);
+
 // Finds a batch that takes several passes.
 void find_many_passes(const StepView& view, std::vector<sharding::Finding>& findings);
 

@@ -17,6 +17,7 @@ using sharding::Finding;
 using sharding::Severity;
 
 constexpr double kShareWorthSaying = 0.5;  // of a step, in which kernels wait
+constexpr double kShareOfExchange = 0.1;  // of a step, in which kernels wait for the experts' tokens
 constexpr std::size_t kMostNamed = 3;
 
 // Meshes with devices moved from one axis to another, within slices or between them, over which the model and the batch divide evenly.
@@ -70,6 +71,23 @@ void find_waits(const StepView& view, std::vector<Finding>& findings) {
             fmt::format("{} of {} a step", human_seconds(forecast.exposed), human_seconds(forecast.seconds))};
   f.tries = ways_to_wait_less(view.session);
   f.gain = sharding::Gain::much_speed;
+  findings.push_back(std::move(f));
+}
+
+void find_exposed_exchange(const StepView& view, std::vector<Finding>& findings) {
+  const config::MoeShape& moe = view.session.shape.moe;
+  const forecast::Forecast& forecast = view.step.forecast;
+  if (!has_target(view.session) || !forecast.is_of_chips || !forecast.fits() || !view.session.shape.is_moe()) return;
+  double exposed = 0;
+  for (const forecast::Sent& sent : forecast.collectives) exposed += sent.what.in_region ? sent.exposed : 0;
+  if (moe.token_chunks > 1 || exposed < kShareOfExchange * forecast.seconds) return;
+  Finding f{Severity::info, "exposed-exchange", "the experts",
+            fmt::format("experts wait for tokens {:.0f}% of the step", 100 * exposed / forecast.seconds),
+            "num_moe_token_chunks, " + view.session.loaded.settings.origin("num_moe_token_chunks").where,
+            fmt::format("{} of {} a step; in chunks, some are sent while others are multiplied", human_seconds(exposed),
+                        human_seconds(forecast.seconds))};
+  f.tries = {{"num_moe_token_chunks=2"}, {"num_moe_token_chunks=4"}};
+  f.gain = sharding::Gain::speed;
   findings.push_back(std::move(f));
 }
 

@@ -39,10 +39,10 @@ RoutedRows::RoutedRows(const plan::Plan& plan, Router router)
 }
 
 Counted RoutedRows::counted(const Draw& draw, std::int64_t limit) const {
-  const auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& c) { return c.draw == draw; });
+  const auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& c) { return c.draw == draw && c.limit == limit; });
   if (known != counted_.end()) return *known;
   const std::int64_t most = draw.tokens * std::min(draw.choices, divide_up(draw.experts, draw.devices));
-  Counted made{draw, most, limit > 0 && limit < most, {}};
+  Counted made{draw, limit, most, limit > 0 && limit < most, {}};
   if (made.is_bounded) made.room = limit;
   if (router_ != Router::even) {
     made.load = load_of(draw, router_ == Router::drawn ? ExpertOrder::random : ExpertOrder::by_rank, made.room);

@@ -21,6 +21,7 @@ std::optional<graph::DrawOf> law_of(const plan::Plan& plan);
 // The draw that decides how many rows a device gets in an instruction that counts them, and the resulting load.
 struct Counted {
   Draw draw;
+  std::int64_t limit = 0;   // of the rows of a device; 0: none
   std::int64_t room = 0;    // for the rows of a device
   bool is_bounded = false;  // whether more rows could come
   Load load;

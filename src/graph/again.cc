@@ -35,9 +35,10 @@ std::vector<bool> made_again(const Graph& body, int carried) {
     return std::all_of(node.operands.begin(), node.operands.end(),
                        [&](ValueId id) { return is_of_inputs[at(body.value(id).producer)]; });
   };
+  int inputs = 0;
   for (std::size_t i = 0; i < body.nodes.size(); ++i) {
     const Node& node = body.nodes[i];
-    is_of_inputs[i] = node.op == Op::input ? carried-- <= 0 : is_elementwise(node.op) && are_inputs(node);
+    is_of_inputs[i] = node.op == Op::input ? inputs++ >= carried : is_elementwise(node.op) && are_inputs(node);
     is_again[i] = is_of_inputs[i] || is_cheaper_again(body, node);
   }
   return is_again;

@@ -127,11 +127,11 @@ class Backward {
     Tensor& sum = cotangents_[id];
     if (sum && mesh_ != nullptr) {
       // Only partial sums over the same axes can be added.
-      const auto parts = [&](Tensor of) { return axes_beyond(builder_.own_axes(of.id), builder_.own_axes(id)); };
+      const auto parts = [&](Tensor of) { return sharding::without(builder_.own_axes(of.id), builder_.own_axes(id)); };
       const sharding::AxisList of_sum = parts(sum);
       const sharding::AxisList of_new = parts(cotangent);
-      sum = all_sum(sum, *mesh_, axes_beyond(of_sum, of_new));
-      cotangent = all_sum(cotangent, *mesh_, axes_beyond(of_new, of_sum));
+      sum = all_sum(sum, *mesh_, sharding::without(of_sum, of_new));
+      cotangent = all_sum(cotangent, *mesh_, sharding::without(of_new, of_sum));
     }
     sum = sum ? graph::add(sum, cotangent) : cotangent;
   }
@@ -371,7 +371,7 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
     floating.push_back(i);
     results.emplace_back(operands[i].shape(), operands[i].dtype());
     reversed.results.push_back(of.operands[i]);
-    reversed.results.back().partial = axes_beyond(b.own_axes(cotangent.id), b.own_axes(known[inputs[i]].id));
+    reversed.results.back().partial = sharding::without(b.own_axes(cotangent.id), b.own_axes(known[inputs[i]].id));
     b.mark_result(cotangent);
   }
   // Saved values replace what would be recomputed. Chunks that go through the forward pass one after another also go through the backward

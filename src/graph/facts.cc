@@ -108,6 +108,7 @@ const OpFacts& facts_of(Op op) {
     case Op::momentum_update: return ops::kMomentumUpdate;
     case Op::balance_update: return ops::kBalanceUpdate;
     case Op::clip_update: return ops::kClipUpdate;
+    case Op::count_of_ops: break;
   }
   assert(false && "no op");
   return ops::kInput;

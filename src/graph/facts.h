@@ -118,7 +118,7 @@ Attributes blank() {
 inline constexpr FactorRule kNotSpread = nullptr;
 inline constexpr GradientRule kNoGradient = nullptr;
 
-inline constexpr int kOps = static_cast<int>(Op::clip_update) + 1;
+inline constexpr int kOps = static_cast<int>(Op::count_of_ops);
 const OpFacts& facts_of(Op op);
 
 // The collective that the devices of a group carry out in this node. Any other node is a local kernel: it touches only the memory of its

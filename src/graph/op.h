@@ -123,6 +123,8 @@ enum class Op : std::uint8_t {
   momentum_update,  // gradient, mu, numbers: the new mu, and the direction in which a parameter moves
   balance_update,   // a router's bias, load[microbatches, layers, E + 1], numbers: the new bias
   clip_update,      // a weight that makes heads, the highest score of each, numbers: the new weight; see ClipOf
+
+  count_of_ops,  // not an op
 };
 
 // `identity` adds no node. `scale` multiplies by a, `offset` adds a, `clamp` clamps to [a, b]; `sqrt`, `rsqrt` and `minimum` (with a) serve

@@ -113,6 +113,7 @@ mesh::Mesh read_mesh(Line& line) {
       if (!value || *value < 1 || *value > (1 << 20)) line.refuse_here("an axis' size from 1 to 2^20 before this");
       return *value;
     };
+    if (sizes.size() > 2) line.refuse_here("an axis' size, or its size between slices x its size within one, before this");
     axis.ici = size(sizes.size() - 1);
     if (sizes.size() == 2) axis.dcn = size(0);
     axes.push_back(axis);

@@ -9,13 +9,8 @@ namespace moesh::graph {
 namespace {
 
 using sharding::AxisList;
-
-AxisList united(AxisList a, const AxisList& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  std::sort(a.begin(), a.end());
-  a.erase(std::unique(a.begin(), a.end()), a.end());
-  return a;
-}
+using sharding::united;
+using sharding::without;
 
 [[maybe_unused]] bool has_axes_once(const sharding::Spec& spec) {
   const AxisList all = sharding::distinct_axes(spec);
@@ -24,14 +19,6 @@ AxisList united(AxisList a, const AxisList& b) {
 
 }  // namespace
 
-AxisList axes_beyond(const AxisList& a, const AxisList& b) {
-  AxisList rest;
-  for (const sharding::AxisIndex axis : a) {
-    if (!sharding::holds(b, axis)) rest.push_back(axis);
-  }
-  return rest;
-}
-
 AxisList own_axes_of(const Graph& body, const Node& node) {
   AxisList all;
   for (const ValueId operand : node.operands) all = united(std::move(all), body.value(operand).spec.own);
@@ -39,10 +26,10 @@ AxisList own_axes_of(const Graph& body, const Node& node) {
   if (of == nullptr) return all;
   switch (node.op) {
     case Op::gather:
-    case Op::all_sum: return axes_beyond(all, of->axes);
+    case Op::all_sum: return without(all, of->axes);
     // The order names the devices' rows that are wanted; the rows themselves come from the whole group.
     case Op::fetch_rows:
-      return united(axes_beyond(body.value(node.operands[0]).spec.own, of->axes), body.value(node.operands[1]).spec.own);
+      return united(without(body.value(node.operands[0]).spec.own, of->axes), body.value(node.operands[1]).spec.own);
     default: return united(std::move(all), of->axes);
   }
 }
@@ -64,7 +51,7 @@ std::vector<Tensor> region(Builder& builder, const std::string& name, const Regi
   std::vector<std::pair<Shape, DType>> results;
   for (const RegionResult& made : build(inner, shards)) {
     assert(has_axes_once(made.spec) && "an axis that shards a result is also one to add it up over");
-    assert(axes_beyond(inner.own_axes(made.local.id), sharding::distinct_axes(made.spec)).empty() &&
+    assert(without(inner.own_axes(made.local.id), sharding::distinct_axes(made.spec)).empty() &&
            "a result that differs more than it says");
     inner.mark_result(made.local);
     of.results.push_back(made.spec);

@@ -39,9 +39,6 @@ std::vector<Tensor> region(Builder& builder, const std::string& name, const Regi
 // The axes along which the results of a node in a region's body differ between devices.
 sharding::AxisList own_axes_of(const Graph& body, const Node& node);
 
-// The axes of a that b lacks.
-sharding::AxisList axes_beyond(const sharding::AxisList& a, const sharding::AxisList& b);
-
 GroupOf group_of(const sharding::AxisList& axes, const mesh::Mesh& mesh);
 
 Tensor device_index(Builder& builder, const GroupOf& group);

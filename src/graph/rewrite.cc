@@ -60,6 +60,16 @@ std::vector<ValueId> inputs_of(const Graph& graph) {
   return inputs;
 }
 
+std::vector<Tensor> copy_node(Builder& builder, const Graph& graph, const Node& node, const std::vector<Tensor>& operands,
+                              Attributes attributes) {
+  std::vector<std::pair<Shape, DType>> results;
+  for (const ValueId id : node.results) results.emplace_back(graph.value(id).shape, graph.value(id).dtype);
+  builder.stand_in_for(node);
+  std::vector<Tensor> made = builder.add(node.op, "", operands, std::move(attributes), results);
+  if (!node.tag.empty()) builder.set_tag(made.front(), node.tag);
+  return made;
+}
+
 std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std::map<ValueId, Tensor>& given) {
   std::vector<Tensor> tensors(graph.values.size());
   for (const auto& [id, tensor] : given) tensors[static_cast<std::size_t>(id)] = tensor;
@@ -68,11 +78,7 @@ std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std
     assert(!is_root(node) && "an input that is not given");
     std::vector<Tensor> operands;
     for (const ValueId operand : node.operands) operands.push_back(tensors[static_cast<std::size_t>(operand)]);
-    std::vector<std::pair<Shape, DType>> results;
-    for (const ValueId result : node.results) results.emplace_back(graph.value(result).shape, graph.value(result).dtype);
-    builder.stand_in_for(node);
-    const std::vector<Tensor> made = builder.add(node.op, "", operands, node.attributes, results);
-    if (!node.tag.empty()) builder.set_tag(made.front(), node.tag);
+    const std::vector<Tensor> made = copy_node(builder, graph, node, operands, node.attributes);
     for (std::size_t i = 0; i < made.size(); ++i) {
       Tensor& slot = tensors[static_cast<std::size_t>(node.results[i])];
       if (!slot) slot = made[i];

@@ -14,6 +14,10 @@ namespace moesh::graph {
 // Returns the tensor of every value.
 std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std::map<ValueId, Tensor>& given);
 
+// Adds a node like `node` of another graph, with its path, phase and tag, on operands of the builder's graph.
+std::vector<Tensor> copy_node(Builder& builder, const Graph& graph, const Node& node, const std::vector<Tensor>& operands,
+                              Attributes attributes);
+
 // The inputs of a graph, in order.
 std::vector<ValueId> inputs_of(const Graph& graph);
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "graph/builder.h"
+#include "graph/rewrite.h"
 
 namespace moesh::graph {
 namespace {
@@ -44,7 +45,7 @@ class Rewrite {
       Mask laid = mask->second;
       ConstraintOf of = std::get<ConstraintOf>(node.attributes);
       of.labels = {of.labels[0], of.labels[1], ""};
-      laid.slots = constrain("", laid.slots, of);
+      laid.slots = builder_.add_one(Op::constraint, "", {laid.slots}, of, laid.slots.shape(), laid.slots.dtype());
       masks_[node.results[0]] = laid;
       return true;
     }
@@ -71,14 +72,11 @@ class Rewrite {
   void copy(const Node& node) {
     std::vector<Tensor> operands;
     for (const ValueId id : node.operands) operands.push_back(tensors_[at(id)]);
-    std::vector<std::pair<Shape, DType>> results;
-    for (const ValueId id : node.results) results.emplace_back(graph_.value(id).shape, graph_.value(id).dtype);
     Attributes attributes = node.attributes;
     if (auto* repeat = std::get_if<RepeatOf>(&attributes)) {
       repeat->body = std::make_shared<const Graph>(without_slot_masks(*repeat->body));
     }
-    const std::vector<Tensor> made = builder_.add(node.op, "", operands, std::move(attributes), results);
-    if (!node.tag.empty()) builder_.set_tag(made.front(), node.tag);
+    const std::vector<Tensor> made = copy_node(builder_, graph_, node, operands, std::move(attributes));
     for (std::size_t i = 0; i < made.size(); ++i) tensors_[at(node.results[i])] = made[i];
   }
 

@@ -134,7 +134,7 @@ class Expansion {
 
   // The loss and its gradient share the scores.
   std::vector<Tensor> scores_of(const Node& node, const std::vector<Tensor>& operands) {
-    std::vector<Tensor>& made = scores_[node.operands[0]];
+    std::vector<Tensor>& made = scores_[{node.operands[0], node.operands[1]}];
     if (!made.empty()) return made;
     const Tensor logits = operands[0];
     const DType dtype = wide_of(logits.dtype());
@@ -149,7 +149,7 @@ class Expansion {
   const PartitionRequest& request_;
   std::vector<Want> wants_;
   std::vector<Tensor> tensors_;
-  std::map<ValueId, std::vector<Tensor>> scores_;
+  std::map<std::pair<ValueId, ValueId>, std::vector<Tensor>> scores_;  // by logits and targets
   graph::Builder builder_;
 };
 

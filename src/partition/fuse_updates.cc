@@ -47,6 +47,7 @@ Graph with_updates_fused(Graph graph) {
   std::map<ValueId, ValueId> stand_ins;
   const std::vector<std::int64_t> uses = graph::use_counts(graph);
   for (Node& node : graph.nodes) {
+    if (auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) graph::replace_body(*repeat, with_updates_fused(*repeat->body));
     if (node.op == Op::binary) add_to_rows(graph, uses, node);
     const ValueId sum = node.op == Op::sum_squares ? squares_by_update(graph, node) : -1;
     if (sum >= 0) stand_ins[node.results[0]] = sum;

@@ -1,12 +1,13 @@
 #include "partition/moments.h"
 
+#include "config/block.h"
 #include "graph/matrix_dims.h"
 
 namespace moesh::partition {
 
 Optimized::Optimized(const config::Settings& settings)
     : optimizer_(settings.text("opt_type")),
-      has_biases_beside_(settings.text("decoder_block") == "deepseek4"),
+      has_biases_beside_(config::block_of(settings) == config::Block::deepseek4),
       trained_(settings, "trainable_parameters_mask") {}
 
 bool Optimized::is_beside(sharding::Role role) const {

@@ -39,7 +39,7 @@ class Ordering {
     Graph made = body_;
     for (std::size_t i = 0; i < order_.size(); ++i) made.nodes[i] = body_.node(order_[i]);
     graph::find_producers(made);
-    return made;
+    return graph::without_dead_nodes(std::move(made));  // numbers the values in their new order
   }
 
  private:
@@ -67,7 +67,8 @@ class Ordering {
   void place_or_put_off(NodeId id) {
     if (is_placed_[at(id)]) return;
     const std::vector<NodeId> makers = makers_of(id);
-    const bool waits = std::any_of(makers.begin(), makers.end(), [&](NodeId maker) { return !is_placed_[at(maker)] || is_on_the_way_[at(maker)]; });
+    const bool waits = std::any_of(makers.begin(), makers.end(),
+                                   [&](NodeId maker) { return !is_placed_[at(maker)] || is_on_the_way_[at(maker)]; });
     if (waits) put_off_.push_back(id);
     else place(id);
   }

@@ -14,12 +14,9 @@ using graph::ReshardOf;
 using sharding::AxisIndex;
 using sharding::AxisList;
 using sharding::holds;
+using sharding::holds_all;
 using sharding::Spec;
 using Kind = ReshardOf::Kind;
-
-bool all_within(const AxisList& axes, const AxisList& others) {
-  return std::all_of(axes.begin(), axes.end(), [&](AxisIndex axis) { return holds(others, axis); });
-}
 
 // The dim that an axis shards, or -1.
 int dim_of(const Spec& spec, AxisIndex axis) {
@@ -85,7 +82,7 @@ class Way {
   // Adds axes to a dim: unused ones by a slice, those of a partial sum by a reduce-scatter.
   bool arrive(Kind kind) {
     for (const std::size_t dim : decision_.order) {
-      if (!all_within(now(dim), to(dim))) continue;
+      if (!holds_all(to(dim), now(dim))) continue;
       AxisList axes;
       for (const AxisIndex axis : to(dim)) {
         if (kind == Kind::slice ? is_free(axis) : is_to_be_summed(axis)) axes.push_back(axis);
@@ -104,7 +101,7 @@ class Way {
   // One reduce-scatter over all axes of a partial sum, if no dim has axes that are still to leave it.
   void sum_at_once(std::size_t rest) {
     for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
-      if (!all_within(now(dim), to(dim))) return;
+      if (!holds_all(to(dim), now(dim))) return;
     }
     while (arrive(Kind::slice)) continue;
     AxisList axes;
@@ -129,7 +126,7 @@ class Way {
   bool exchange() {
     for (std::size_t from = 0; from < now_.dims.size(); ++from) {
       for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
-        if (dim == from || !all_within(now(dim), to(dim))) continue;
+        if (dim == from || !holds_all(to(dim), now(dim))) continue;
         AxisList axes;
         while (!now(from).empty() && holds(to(dim), now(from).back())) {
           axes.insert(axes.begin(), now(from).back());

@@ -1,6 +1,7 @@
 #include "partition/split_region.h"
 
 #include <map>
+#include <tuple>
 
 #include "base/place.h"
 #include "graph/facts.h"
@@ -19,7 +20,8 @@ using graph::ValueId;
 
 class Split {
  public:
-  Split(const Graph& body, bool overlaps) : body_(body), overlaps_(overlaps), builder_(graph::Builder::of_region("")), tensors_(body.values.size()) {}
+  Split(const Graph& body, bool overlaps)
+      : body_(body), overlaps_(overlaps), builder_(graph::Builder::of_region("")), tensors_(body.values.size()) {}
 
   Graph run() {
     for (const Node& node : body_.nodes) {
@@ -51,11 +53,7 @@ class Split {
     }
     std::vector<Tensor> operands;
     for (std::size_t i = 0; i < node.operands.size(); ++i) operands.push_back(operand(node, i));
-    std::vector<std::pair<Shape, DType>> results;
-    for (const ValueId id : node.results) results.emplace_back(body_.value(id).shape, body_.value(id).dtype);
-    std::vector<Tensor> made = builder_.add(node.op, "", operands, node.attributes, results);
-    if (!node.tag.empty()) builder_.set_tag(made.front(), node.tag);
-    return made;
+    return graph::copy_node(builder_, body_, node, operands, node.attributes);
   }
 
   bool comes_back(ValueId rows) const {
@@ -102,7 +100,7 @@ class Split {
 
   // All rows that are returned in the same order share one list of tokens.
   const graph::ListedTokens& listed_by(Tensor order, Tensor sizes, const GroupOf& group, std::int64_t tokens) {
-    graph::ListedTokens& listed = listed_[{order.id, group.choices}];
+    graph::ListedTokens& listed = listed_[{order.id, sizes.id, group.axes, group.choices}];
     if (!listed.count) listed = graph::list_tokens(order, sizes, group, tokens);
     return listed;
   }
@@ -112,7 +110,7 @@ class Split {
   graph::Builder builder_;
   std::vector<Tensor> tensors_;
   std::map<std::pair<ValueId, sharding::AxisList>, Tensor> gathered_;
-  std::map<std::pair<ValueId, std::int64_t>, graph::ListedTokens> listed_;
+  std::map<std::tuple<ValueId, ValueId, sharding::AxisList, std::int64_t>, graph::ListedTokens> listed_;
 };
 
 }  // namespace

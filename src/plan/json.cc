@@ -67,11 +67,13 @@ class Json {
   void add_port(const Port& port) {
     json_.begin_object().key("kind").value(name_of(port.kind)).key("name").value(port.name).key("value");
     add_view(port.view);
+    if (port.first != 0) json_.key("first_dim").value(port.first);
     json_.end_object();
   }
 
   void add_instruction(const Instruction& of) {
     json_.begin_object().key("kind").value(name_of(of.kind)).key("op").value(graph::name_of(of.op)).key("path").value(of.path);
+    if (!of.path.empty()) json_.key("phase").value(graph::name_of(of.phase));
     if (of.kind == Instruction::Kind::loop)
       json_.key("count").value(of.count).key("reverse").value(of.reverse).key("end").value(of.other);
     if (of.kind == Instruction::Kind::end) json_.key("loop").value(of.other);

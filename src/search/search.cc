@@ -113,9 +113,10 @@ class Allowance {
   std::int64_t left() const { return left_; }
   // As many of `wanted` plans as are left.
   std::int64_t take_up_to(std::int64_t wanted) {
-    const std::int64_t taken = std::min<std::int64_t>(wanted, left_);
-    left_ -= taken;
-    return taken;
+    std::int64_t left = left_;
+    while (!left_.compare_exchange_weak(left, left - std::min(wanted, left))) {
+    }
+    return std::min(wanted, left);
   }
 
  private:

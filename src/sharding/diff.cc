@@ -172,13 +172,6 @@ class Differ {
   LayoutDiff diff_;
 };
 
-std::int64_t state_bytes(const Layout& layout) {
-  std::int64_t bytes = 0;
-  for (const LaidTensor& tensor : layout.parameters) bytes += bytes_per_device(tensor, layout.mesh);
-  for (const LaidTensor& tensor : layout.moments) bytes += bytes_per_device(tensor, layout.mesh);
-  return bytes;
-}
-
 std::string signed_bytes(std::int64_t bytes) {
   return (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + human_bytes(bytes < 0 ? -bytes : bytes);
 }

@@ -41,6 +41,14 @@ std::int64_t replicas(const LaidTensor& tensor, const mesh::Mesh& mesh) {
   return mesh.devices() / shards(tensor.spec, mesh);
 }
 
+std::int64_t state_bytes(const Layout& layout) {
+  std::int64_t bytes = 0;
+  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
+    for (const LaidTensor& tensor : *tensors) bytes += bytes_per_device(tensor, layout.mesh);
+  }
+  return bytes;
+}
+
 Spec over_data(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {
   const auto data = mesh.find("data");
   if (!data) return spec;

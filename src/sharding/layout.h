@@ -59,6 +59,8 @@ struct Layout {
 // The bytes of a tensor's largest shard, and the number of devices that hold a copy of each shard.
 std::int64_t bytes_per_device(const LaidTensor& tensor, const mesh::Mesh& mesh);
 std::int64_t replicas(const LaidTensor& tensor, const mesh::Mesh& mesh);
+// The bytes of all parameters and moments on one device.
+std::int64_t state_bytes(const Layout& layout);
 
 // The spec of moments under shard_optimizer_over_data: `data` becomes the first axis of the first dim whose shard it divides and which
 // is not sharded over `tensor`.

@@ -22,6 +22,27 @@ std::string listed(const AxisList& axes, const mesh::Mesh& mesh) { return join(n
 
 bool holds(const AxisList& axes, AxisIndex axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
 
+bool holds_all(const AxisList& axes, const AxisList& others) {
+  return std::all_of(others.begin(), others.end(), [&](AxisIndex axis) { return holds(axes, axis); });
+}
+
+AxisList without(AxisList a, const AxisList& b) {
+  erase_if(a, [&](AxisIndex axis) { return holds(b, axis); });
+  return a;
+}
+
+AxisList shared(AxisList a, const AxisList& b) {
+  erase_if(a, [&](AxisIndex axis) { return !holds(b, axis); });
+  return a;
+}
+
+AxisList united(AxisList a, const AxisList& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  std::sort(a.begin(), a.end());
+  a.erase(std::unique(a.begin(), a.end()), a.end());
+  return a;
+}
+
 bool shards_a_dim(const Spec& spec, AxisIndex axis) {
   return std::any_of(spec.dims.begin(), spec.dims.end(), [&](const AxisList& axes) { return holds(axes, axis); });
 }

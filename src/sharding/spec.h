@@ -24,6 +24,12 @@ struct Spec {
 };
 
 bool holds(const AxisList& axes, AxisIndex axis);
+bool holds_all(const AxisList& axes, const AxisList& others);
+
+// Lists as sets. `without` and `shared` keep a's order, `united` sorts.
+AxisList without(AxisList a, const AxisList& b);
+AxisList shared(AxisList a, const AxisList& b);
+AxisList united(AxisList a, const AxisList& b);
 
 // Whether the axis shards a dim.
 bool shards_a_dim(const Spec& spec, AxisIndex axis);

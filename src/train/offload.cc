@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "graph/rewrite.h"
 #include "train/remat.h"
 
 namespace moesh::train {
@@ -50,10 +51,8 @@ class Places {
   }
 
   void see_inputs(const graph::Graph& body, int carried) {
-    for (const graph::Node& node : body.nodes) {
-      if (node.op != graph::Op::input || carried-- <= 0) return;
-      add(node.path, body.value(node.results[0]));
-    }
+    const std::vector<graph::ValueId> inputs = graph::inputs_of(body);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(carried); ++i) add(body.producer_of(inputs[i]).path, body.value(inputs[i]));
   }
 
   const std::set<std::string>& names_;

@@ -16,14 +16,6 @@ namespace {
 
 constexpr double kWorthTelling = 0.01;  // waiting is reported above this share of a run's time
 
-std::int64_t state_of_device(const sharding::Layout& layout) {
-  std::int64_t bytes = 0;
-  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
-    for (const sharding::LaidTensor& tensor : *tensors) bytes += bytes_per_device(tensor, layout.mesh);
-  }
-  return bytes;
-}
-
 // How the last step used the experts, and how many bytes that moved between devices.
 std::string load_words(const RunSummary& run) {
   const ExpertLoad& load = run.load;
@@ -58,7 +50,7 @@ std::string header_words(const TrainRequest& request, const ModelSize& size, con
                      request.headline, human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
                      config::batch_words(request.batch, request.settings.integer("max_target_length"), request.devices), data,
                      counted(workers.threads(), "thread"), kernels_of(request.settings), workers.threads() == 1 ? "s" : "",
-                     devices_words(request), human_bytes(state_of_device(request.where.layout)));
+                     devices_words(request), human_bytes(sharding::state_bytes(request.where.layout)));
 }
 
 std::string peak_words(const Footprint& footprint, std::int64_t of_process) {

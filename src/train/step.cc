@@ -14,10 +14,12 @@ struct Losses {
   Tensor loss, lm_loss;
 };
 
+// Not 0, even if nothing is to be predicted.
+Tensor counted_positions(const Passes& passes) { return graph::unary(graph::Unary::offset, passes.positions, models::kPositionsOffset); }
+
 // The metrics are the sums of the microbatches' losses beside the entropy; the reported loss contains their means.
 Losses losses_of(const Passes& passes, std::int64_t microbatches) {
-  const Tensor lm_loss = graph::binary(graph::Binary::divide, passes.entropy_sum,
-                                       graph::unary(graph::Unary::offset, passes.positions, models::kPositionsOffset));
+  const Tensor lm_loss = graph::binary(graph::Binary::divide, passes.entropy_sum, counted_positions(passes));
   Tensor loss = lm_loss;
   for (const Tensor& beside : {passes.balance_loss, passes.mtp_loss, passes.index_loss}) {
     if (beside) loss = graph::add(loss, graph::scale(beside, 1 / static_cast<double>(microbatches)));
@@ -28,7 +30,7 @@ Losses losses_of(const Passes& passes, std::int64_t microbatches) {
 // Several microbatches accumulate the gradients of their summed entropies; a single one differentiates the mean already.
 Tensor gradient_factor(Builder& builder, const Passes& passes, std::int64_t microbatches) {
   const Tensor one = graph::fill(builder, 1, {}, DType::float32);
-  return microbatches == 1 ? one : graph::binary(graph::Binary::divide, one, passes.positions);
+  return microbatches == 1 ? one : graph::binary(graph::Binary::divide, one, counted_positions(passes));
 }
 
 std::vector<Tensor> parameters_of(Builder& builder) {

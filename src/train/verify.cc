@@ -125,7 +125,9 @@ double updated_distance(Values mine, const Values& theirs, const Values& doubts,
   for (std::size_t i = 0; i < doubts.size(); ++i) {
     const double difference = mine[i] - theirs[i];
     if (std::isnan(difference)) continue;
-    const double beyond = doubts[i] == 1 ? 0 : std::max(0.0, std::abs(difference) - doubts[i] * path);
+    // Where the gradient is only rounding errors, the two may have gone the whole way in opposite directions.
+    const double allowed = doubts[i] == 1 ? 2 * path : doubts[i] * path;
+    const double beyond = std::max(0.0, std::abs(difference) - allowed);
     mine[i] = theirs[i] + std::copysign(beyond, difference);
   }
   return relative_distance(mine, theirs);

@@ -22,27 +22,13 @@ using sharding::holds;
 using sharding::OwnedShards;
 using sharding::ShardAxes;
 using sharding::Spec;
+using sharding::united;
+using sharding::without;
 
 constexpr std::size_t kMostDims = 8;
 
-AxisList sorted(AxisList axes) {
-  std::sort(axes.begin(), axes.end());
-  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
-  return axes;
-}
-
-AxisList without(AxisList axes, const AxisList& gone) {
-  erase_if(axes, [&](AxisIndex axis) { return holds(gone, axis); });
-  return axes;
-}
-
-AxisList with(AxisList axes, const AxisList& more) {
-  axes.insert(axes.end(), more.begin(), more.end());
-  return sorted(std::move(axes));
-}
-
-// The axes of a sum over which the old value is partial and the new one is not.
-AxisList summed_axes(const Move& move) { return without(move.from.partial, move.to.partial); }
+// The axes of a sum over which the old value is partial and the new one is not, sorted.
+AxisList summed_axes(const Move& move) { return united(without(move.from.partial, move.to.partial), {}); }
 
 }  // namespace
 
@@ -57,7 +43,7 @@ class Exchange::Needs {
   Needs(const Move& move, const mesh::Mesh& mesh)
       : move_(move),
         mesh_(mesh),
-        summed_(sorted(summed_axes(move))),
+        summed_(summed_axes(move)),
         kept_(without(move.from.partial, summed_)),
         old_(sharding::distinct_axes(move.from)),
         members_(summed_, mesh),
@@ -94,12 +80,12 @@ class Exchange::Needs {
 class Exchange::Pieces {
  public:
   Pieces(const Move& move, const mesh::Mesh& mesh, bool is_made)
-      : move_(move), mesh_(mesh), summed_(sorted(summed_axes(move))), members_(summed_, mesh), is_made_(is_made) {}
+      : move_(move), mesh_(mesh), summed_(summed_axes(move)), members_(summed_, mesh), is_made_(is_made) {}
 
-  AxisList old_axes() const { return is_made_ ? with(new_axes(), summed_) : sharding::distinct_axes(move_.from); }
+  AxisList old_axes() const { return is_made_ ? united(new_axes(), summed_) : sharding::distinct_axes(move_.from); }
   AxisList view_axes() const { return is_made_ ? new_axes() : old_axes(); }
   AxisList new_axes() const { return sharding::distinct_axes(move_.to); }
-  AxisList target_axes() const { return is_made_ ? new_axes() : with(new_axes(), summed_); }
+  AxisList target_axes() const { return is_made_ ? new_axes() : united(new_axes(), summed_); }
   bool is_in_place() const { return is_made_; }
 
   std::vector<Need> of(const Coordinates& device) const {
@@ -168,7 +154,7 @@ void Exchange::connect(const Find& find, const Owners& owners, int self) {
     }
   }
   // Devices with the same coordinates along these axes receive the same amount.
-  const ShardAxes old(find.old_axes(), mesh), alike(with(find.old_axes(), find.target_axes()), mesh);
+  const ShardAxes old(find.old_axes(), mesh), alike(united(find.old_axes(), find.target_axes()), mesh);
   std::vector<std::int64_t> devices(alike.count());
   for (const Coordinates& device : owners.devices(self)) ++devices[alike.index(device)];
   for (std::size_t index = 0; index < devices.size(); ++index) {

@@ -104,6 +104,7 @@ TEST(GraphCommand, PrintsThePlanAsJson) {
     const plan::Instruction& of = plan.instructions[i];
     const auto& entry = json["instructions"][i];
     EXPECT_EQ(entry["path"], of.path);
+    EXPECT_EQ(entry.value("phase", ""), of.path.empty() ? "" : graph::name_of(of.phase));
     EXPECT_EQ(entry.value("operands", nlohmann::json::array()).size(), of.operands.size());
     for (std::size_t k = 0; k < of.results.size(); ++k) EXPECT_EQ(entry["results"][k]["buffer"], plan.view(of.results[k]).buffer);
     if (of.kind == plan::Instruction::Kind::loop) {
@@ -113,7 +114,13 @@ TEST(GraphCommand, PrintsThePlanAsJson) {
   }
   ASSERT_EQ(json["buffers"].size(), plan.buffers.size());
   EXPECT_EQ(json["buffers"][0]["bytes"], plan.buffers[0].bytes);
-  EXPECT_EQ(json["ports"].size(), plan.ports.size());
+  ASSERT_EQ(json["ports"].size(), plan.ports.size());
+  int turned = 0;
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    EXPECT_EQ(json["ports"][i].value("first_dim", 0), plan.ports[i].first) << plan.ports[i].name;
+    turned += plan.ports[i].first > 0 ? 1 : 0;
+  }
+  EXPECT_GT(turned, 0);
 }
 
 TEST(GraphCommand, RefusesQuestionsThatDoNotGoTogether) {
@@ -125,7 +132,7 @@ TEST(GraphCommand, RefusesQuestionsThatDoNotGoTogether) {
   EXPECT_THAT(
       refused("--after slotz"),
       HasSubstr("--after: unknown pass 'slotz', one of model, slots, remat, autodiff, step, expand, partition, stack, fuse, "
-                "remat_gradients, chain was expected\n"
+                "remat_gradients, chain, overlap was expected\n"
                 "  fix: --after slots"));
   EXPECT_THAT(refused("--after zzzzzzzz"), HasSubstr("`moesh graph --help` tells what each of them does"));
   EXPECT_THAT(refused("--plan --partitioned"), HasSubstr("--partitioned and --plan are different questions"));

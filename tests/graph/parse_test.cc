@@ -150,6 +150,8 @@ TEST(Parse, RefusesSizesAndPlacesThatCannotBe) {
   EXPECT_EQ(parse_refusal("%0: float32[4] as [(fsdp)] = input  # x\nreturn %0\n"),
             "line 1 of the graph: an axis of the mesh was expected, not 'fsdp)] = input  # x'");
   EXPECT_EQ(parse_refusal("mesh {fsdp=0}\nreturn\n"), "line 1 of the graph: an axis' size from 1 to 2^20 before this was expected, not '}'");
+  EXPECT_EQ(parse_refusal("mesh {fsdp=2x3x4}\nreturn\n"),
+            "line 1 of the graph: an axis' size, or its size between slices x its size within one, before this was expected, not '}'");
   EXPECT_EQ(parse_refusal("%0: float32[1099511627777] = input  # x\nreturn %0\n"),
             "line 1 of the graph: a size up to 2^40 before this was expected, not '] = input  # x'");
   EXPECT_EQ(parse_refusal("%0: float32[99999999, 99999999] = input  # x\nreturn %0\n"),

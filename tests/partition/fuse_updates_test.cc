@@ -31,6 +31,23 @@ TEST(FuseUpdates, AddsAnEmbeddingsGradientToTheTableItMeets) {
   }
 }
 
+// The gradient of a tied embedding is added up over microbatches in a loop.
+TEST(FuseUpdates, AddsAnEmbeddingsGradientInALoop) {
+  const auto loop = [](const std::string& body) {
+    return "%0: float32[9, 4] = input labels=(-, -)  # table\n"
+           "%1: int32[2, 2, 3] = input labels=(-, -, -) kind=batch  # tokens\n"
+           "%2: float32[2, 3, 4] = input labels=(-, -, -)  # dy\n"
+           "%3: float32[9, 4] = repeat %0, %2, %1 sizes=[2] labels=(passes) carried=1 shared=1 slices=[0]  # passes\n"
+           "  %0: float32[9, 4] = input labels=(-, -)  # carried\n"
+           "  %1: float32[2, 3, 4] = input labels=(-, -, -)  # shared\n"
+           "  %2: int32[2, 3] = input labels=(-, -)  # slice\n" +
+           body + "return %3 as y\n";
+  };
+  EXPECT_EQ(updated(loop("  %3: float32[9, 4] = embed_grad %2, %1  # embed\n"
+                         "  %4: float32[9, 4] = binary %0, %3 function=add  # add\n  return %4\n")),
+            loop("  %3: float32[9, 4] = embed_add %0, %2, %1  # embed\n  return %3\n"));
+}
+
 TEST(FuseUpdates, HaveUpdatesGiveTheNorm) {
   const std::string inputs =
       "%0: float32[4] = input labels=(-) kind=batch  # numbers\n"

@@ -10,9 +10,11 @@
 
 #include <gmock/gmock.h>
 
+#include "plan/verify.h"
 #include "tests/layout_draws.h"
 #include "tests/paths.h"
 #include "tests/train/train_support.h"
+#include "train/program.h"
 #include "train/reference_run.h"
 #include "train/verify.h"
 
@@ -64,6 +66,8 @@ End end_of(const KnownRun& known, const std::vector<std::string>& changes) {
     request.insert(request.end(), changes.begin(), changes.end());
     const session::Session session = session::open_to_run(request, config::Run::steps);
     backend::Workers workers(1);
+    const StepProgram program = step_program(session.graph, session.loaded.settings, {session.layout, session.target});
+    if (const std::string rule = plan::broken_rule(program.plan); !rule.empty()) return {End::Kind::wrong, rule};
     const Subject subject{session.graph, session.loaded.settings, session.batch, {session.layout, session.target}};
     for (const Verdict& verdict : verify(known.run, subject, workers).verdicts) {
       if (!verdict.passes() && end.what.empty()) end = {End::Kind::wrong, words_of(verdict)};

@@ -107,6 +107,21 @@ TEST(Train, PrintsTheReferencesLineForEveryStep) {
   EXPECT_EQ(lines_of(kTinyModel + "mtp_num_layers=1 ", line + ", main_model_loss: " + number + ", mtp_loss: " + number), 3);
 }
 
+// Documents of one token each: nothing is to be predicted, in one microbatch or in several.
+TEST(Train, GoesOnWithoutATokenToPredict) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 200; ++i) lines += "{\"text\": \"a\"}\n";
+  const std::string request = kTinyMixtral + "vocab_size=256 dataset_type=jsonl add_bos=false add_eos=false packing=false dataset_path=" +
+                              folder.write("a.jsonl", lines) + " steps=2 metrics_file=" + folder.path() + "/m.jsonl ";
+  for (const std::string passes : {"1", "2"}) {
+    const Outcome outcome = train_with(request + "gradient_accumulation_steps=" + passes);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("the batch of step 0 has no token to predict: each of its documents has one token or none"));
+    EXPECT_THAT(outcome.out, HasSubstr("total_weights: 0, loss: 0.000"));
+  }
+}
+
 TEST(Train, TellsOfLossesThatHardlyTrain) {
   const TemporaryFolder folder;
   const std::string request = kTinyMixtral + "load_balance_loss_weight=0.1 steps=1 metrics_file=" + folder.path() + "/m.jsonl ";

@@ -166,6 +166,15 @@ TEST(VerifyNotices, AnUpdateThatIsOffButNotOneOfRoundingErrors) {
   EXPECT_EQ(found_off(of_value), (Found{{"parameters after 10 steps", "decoder/layers/self_attention/qkv_proj/bias"}}));
 }
 
+// Positions behind the rows have no gradient. Parameters of which Adam moves nothing may not be anything.
+TEST(VerifyNotices, AParameterWithoutGradientThatIsOff) {
+  const RunCopy copy("gpt3");
+  copy.change_tensors("expect.safetensors", [](SafetensorsParts& parts) {
+    parts.floats("step10.decoder.position_embedder.embedding")[1279] += 1000;
+  });
+  EXPECT_EQ(found_off(copy), (Found{{"parameters after 10 steps", "decoder/position_embedder/embedding"}}));
+}
+
 TEST(VerifyNotices, AnotherBatch) {
   const RunCopy copy("mixtral-sparse");
   copy.change_tensors("batch.safetensors", [](SafetensorsParts& parts) {

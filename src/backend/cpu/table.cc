@@ -103,7 +103,8 @@ Kernel find_kernel(graph::Op op) {
     case Op::slot_mask:
     case Op::stage_state:
     case Op::repeat:
-    case Op::region: return nullptr;
+    case Op::region:
+    case Op::count_of_ops: return nullptr;
   }
   return nullptr;
 }

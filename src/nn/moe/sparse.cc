@@ -38,9 +38,6 @@ RegionOperand constrained(const Context& context, const std::string& name, Tenso
   return {tensor, context.spec_of(constraint)};
 }
 
-// The axes of `a` that are also in `b`, in a's order.
-AxisList shared_axes(const AxisList& a, const AxisList& b) { return graph::axes_beyond(a, graph::axes_beyond(a, b)); }
-
 // The layouts in which the tokens and the experts' weights enter the region: what the rules say, less the axes that are taken off.
 struct Entrance {
   graph::ConstraintOf tokens, in_kernels, out_kernel;
@@ -58,7 +55,7 @@ double bytes_here(const Context& context, Tensor tensor, const graph::Constraint
 void give_each_axis_to_tokens_or_width(const Context& context, Entrance& entrance, Tensor x_BSM, const Experts& e) {
   const AxisList token_axes = sharding::distinct_axes(context.spec_of(entrance.tokens));
   std::vector<std::string> shared;
-  for (const sharding::AxisIndex axis : shared_axes(context.spec_of(entrance.in_kernels).dims[2], token_axes)) {
+  for (const sharding::AxisIndex axis : sharding::shared(context.spec_of(entrance.in_kernels).dims[2], token_axes)) {
     shared.push_back(context.mesh->axis(axis).name);
   }
   if (shared.empty()) return;
@@ -172,11 +169,11 @@ MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Sco
   const mesh::Mesh one_device({});
   const mesh::Mesh& mesh = context.mesh == nullptr ? one_device : *context.mesh;
   const config::MoeShape& moe = context.model.moe;
-  const AxisList token_axes = shared_axes(axes.experts, sharding::distinct_axes(tokens));
+  const AxisList token_axes = sharding::shared(axes.experts, sharding::distinct_axes(tokens));
   const Placement place{graph::group_of(axes.experts, mesh), graph::group_of(token_axes, mesh),
                         sharding::shard_shape({moe.experts}, {{axes.experts}, {}}, mesh)[0], moe};
   // Devices with the same tokens but different experts, or different parts of an expert's width, have partial sums of the result.
-  AxisList partial = graph::axes_beyond(axes.experts, token_axes);
+  AxisList partial = sharding::without(axes.experts, token_axes);
   partial.insert(partial.end(), axes.width.begin(), axes.width.end());
   std::sort(partial.begin(), partial.end());
 

@@ -52,6 +52,9 @@ class Mpi final : public Processes, public Endpoint {
   explicit Mpi(double timeout) : timeout_(timeout) {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    if (provided < MPI_THREAD_FUNNELED) {
+      fail("MPI allows no threads in a process", "the processes of the run", "use an MPI library that has MPI_THREAD_FUNNELED");
+    }
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");  // with its handler of errors
     check(MPI_Comm_rank(world_, &self_), "MPI_Comm_rank");

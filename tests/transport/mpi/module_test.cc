@@ -65,6 +65,13 @@ TEST_F(MpiModuleProcessesSlow, SayWhichCallFails) {
   }
 }
 
+TEST_F(MpiModuleProcessesSlow, NeedALibraryThatAllowsThreads) {
+  const Ended ended = spread_run("MPI_Init_thread");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("the processes of the run: MPI allows no threads in a process\n"
+                                   "  fix: use an MPI library that has MPI_THREAD_FUNNELED"));
+}
+
 TEST_F(MpiModuleProcessesSlow, LeaveNoMessageUnderWay) {
   const Ended ended = spread_run();
   EXPECT_EQ(ended.code, 0) << ended.err;

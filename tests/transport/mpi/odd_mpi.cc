@@ -23,6 +23,12 @@ std::set<MPI_Request*>& active() {
 
 extern "C" {
 
+int MPI_Init_thread(int* count, char*** words, int required, int* provided) {
+  const int code = PMPI_Init_thread(count, words, required, provided);
+  if (fails("MPI_Init_thread")) *provided = MPI_THREAD_SINGLE;
+  return code;
+}
+
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) { return fails("MPI_Comm_dup") ? MPI_ERR_OTHER : PMPI_Comm_dup(comm, made); }
 
 int MPI_Type_commit(MPI_Datatype* type) { return fails("MPI_Type_commit") ? MPI_ERR_OTHER : PMPI_Type_commit(type); }
