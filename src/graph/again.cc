@@ -119,8 +119,7 @@ class CheapAgain {
     if (copies_[node] >= 0) return copies_[node];
     Node copy = graph_.nodes[node];
     read_copies(copy);
-    made_.values.push_back(graph_.value(copy.results[0]));
-    copies_[node] = static_cast<ValueId>(made_.values.size() - 1);
+    copies_[node] = add_value(made_, graph_.value(copy.results[0]));
     copy.results = {copies_[node]};
     made_.nodes.push_back(std::move(copy));
     return copies_[node];

@@ -100,6 +100,11 @@ Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stan
   return graph;
 }
 
+ValueId add_value(Graph& graph, Value value) {
+  graph.values.push_back(std::move(value));
+  return static_cast<ValueId>(graph.values.size() - 1);
+}
+
 void find_producers(Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId result : graph.nodes[i].results) graph.values[static_cast<std::size_t>(result)].producer = static_cast<NodeId>(i);

@@ -39,6 +39,9 @@ std::vector<bool> needed_nodes(const Graph& graph);
 // The graph with each use of a value replaced by a use of its stand-in.
 Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stand_ins);
 
+// Adds a value to the graph, whose producer the caller sees to.
+ValueId add_value(Graph& graph, Value value);
+
 // Sets the producer of every value again, for a graph whose nodes have moved.
 void find_producers(Graph& graph);
 

@@ -12,10 +12,6 @@ namespace moesh::nn {
 namespace {
 
 // Labels of the values around attention: training, prefill and decode have labels, and so rules, of their own.
-struct AttentionLabels {
-  Labels input, query, key, out;
-};
-
 AttentionLabels labels_of(Context::Mode mode) {
   using namespace labels;  // NOLINT: the table reads as the rule files do
   switch (mode) {

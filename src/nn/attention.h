@@ -14,6 +14,11 @@ graph::AttentionOf attention_of(const Context& context, const config::LayerShape
 // Writes new keys and values into a KV cache of so many slots, if there is one, and replaces them with all that are cached.
 void update_kv_cache(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens, std::int64_t slots);
 
+// The labels of the values around attention.
+struct AttentionLabels {
+  Labels input, query, key, out;
+};
+
 struct Attended {
   Tensor out;
   Tensor highest;          // the highest score of each head, [heads]; only in training with use_qk_clip

@@ -11,13 +11,9 @@
 namespace moesh::nn {
 namespace {
 
-struct LatentLabels {
-  Labels input, query, key, out;
-};
-
 // Labels of the values around attention. Decode labels new tokens as training does; outside training, keys and values are those of all
 // cached tokens and are labelled as such.
-LatentLabels latent_labels_of(Context::Mode mode) {
+AttentionLabels latent_labels_of(Context::Mode mode) {
   using namespace labels;  // NOLINT: the table reads as the rule files do
   const bool prefill = mode == Context::Mode::prefill;
   const char* batch = prefill ? activation_prefill_kv_batch : activation_batch_attn;
@@ -192,7 +188,7 @@ bool absorbs(const Context& context) {
 
 Attended latent_attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, const Tokens& tokens) {
   const graph::Scope scope(builder, name);
-  const LatentLabels as = latent_labels_of(context.mode());
+  const AttentionLabels as = latent_labels_of(context.mode());
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
   const Query query = build_query(builder, context, query_in, tokens);

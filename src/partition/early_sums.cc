@@ -114,16 +114,12 @@ class Moving {
     Value like = body.value(body.results[result]);
     const bool is_cast = like.dtype != dtype;
     like.dtype = dtype;
-    const auto add_value = [&] {
-      body.values.push_back(like);
-      return static_cast<ValueId>(body.values.size() - 1);
-    };
     const auto last = std::find_if(body.nodes.rbegin(), body.nodes.rend(), [](const Node& node) { return graph::is_root(node); });
-    const ValueId slice = add_value();
+    const ValueId slice = graph::add_value(body, like);
     const graph::InputOf input{.labels = Labels(like.shape.size())};
     body.nodes.insert(last.base(), {graph::Op::input, sum.path, "", {}, {slice}, input, sum.phase});
     const auto add_node = [&](graph::Op op, std::vector<ValueId> operands, graph::Attributes attributes) {
-      body.results[result] = add_value();
+      body.results[result] = graph::add_value(body, like);
       body.nodes.push_back({op, sum.path, "", std::move(operands), {body.results[result]}, std::move(attributes), sum.phase});
     };
     if (is_cast) add_node(graph::Op::cast, {body.results[result]}, {});

@@ -140,8 +140,7 @@ class Fusion {
     const auto like = [&](ValueId id, DType dtype) {
       graph::Value value = graph_.value(id);
       value.dtype = dtype;
-      made.values.push_back(std::move(value));
-      return static_cast<ValueId>(made.values.size() - 1);
+      return graph::add_value(made, std::move(value));
     };
     const Node& scores = node(loss.scores);
     const Node& gradient = node(loss.gradient);

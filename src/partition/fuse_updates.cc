@@ -21,8 +21,7 @@ ValueId squares_by_update(Graph& graph, const Node& squares) {
   if (update.op != Op::adam_update || update.results.size() != 3 || update.results[0] != parameter) return -1;
   graph::Value sum = graph.value(squares.results[0]);
   sum.producer = graph.value(parameter).producer;
-  graph.values.push_back(std::move(sum));
-  update.results.push_back(static_cast<ValueId>(graph.values.size() - 1));
+  update.results.push_back(graph::add_value(graph, std::move(sum)));
   return update.results.back();
 }
 

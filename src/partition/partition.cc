@@ -112,8 +112,7 @@ class Walk {
   }
 
   ValueId add_value(Shape shape, DType dtype, Spec spec) {
-    out_.values.push_back({std::move(shape), dtype, static_cast<NodeId>(out_.nodes.size()), std::move(spec)});
-    return static_cast<ValueId>(out_.values.size() - 1);
+    return graph::add_value(out_, {std::move(shape), dtype, static_cast<NodeId>(out_.nodes.size()), std::move(spec)});
   }
 
   void add_root(const Node& node, const Spec& spec) {

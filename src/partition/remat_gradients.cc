@@ -27,11 +27,6 @@ using graph::ValueId;
 // products then take at most half as many multiplications as the gradient itself.
 constexpr std::int64_t kTimesSmaller = 4;
 
-ValueId add_value(Graph& graph, Value value) {
-  graph.values.push_back(std::move(value));
-  return static_cast<ValueId>(graph.values.size() - 1);
-}
-
 // The value stacked over the layers, which become its first dim.
 Value stack_of(Value value, std::int64_t layers) {
   value.shape.insert(value.shape.begin(), layers);
@@ -93,12 +88,12 @@ class SquaresOfProducts {
     const auto row_products = [&](const std::string& operand, ValueId id) {
       const auto [place, is_new] = made_.try_emplace({id, rows.equation(operand)}, -1);
       if (!is_new) return place->second;
-      place->second = add_value(graph, {rows.shape(operand, graph.value(id).shape), DType::float32});
+      place->second = graph::add_value(graph, {rows.shape(operand, graph.value(id).shape), DType::float32});
       nodes.push_back({Op::einsum, stands_for.path, "", {id, id}, {place->second}, graph::EinsumOf{place->first.second}, stands_for.phase});
       return place->second;
     };
     const ValueId a = row_products(of.a, product.operands[0]), b = row_products(of.b, product.operands[1]);
-    const ValueId squares = add_value(graph, graph.value(a));
+    const ValueId squares = graph::add_value(graph, graph.value(a));
     std::vector<int> dims(graph.value(a).shape.size());
     std::iota(dims.begin(), dims.end(), 0);
     nodes.push_back({Op::binary, stands_for.path, "", {a, b}, {squares}, graph::BinaryOf{graph::Binary::multiply}, stands_for.phase});
@@ -182,7 +177,7 @@ class Remat {
     Node& squares = graph_.nodes[candidate.squares];
     squares = outside_loops_.add(again, squares.results[0], squares, graph_, before_[candidate.squares]);
     again.phase = update.phase;
-    again.results = {add_value(graph_, graph_.value(candidate.gradient))};
+    again.results = {graph::add_value(graph_, graph_.value(candidate.gradient))};
     update.operands[1] = again.results[0];
     before_[candidate.update].push_back(std::move(again));
   }
@@ -223,12 +218,12 @@ class Remat {
     const auto give = [&](ValueId id) {
       body.results.push_back(id);
       of.stacks.push_back(0);
-      loop.results.push_back(add_value(graph_, stack_of(body.value(id), of.count())));
+      loop.results.push_back(graph::add_value(graph_, stack_of(body.value(id), of.count())));
       return loop.results.back();
     };
     for (Factor& factor : *factors) factor.stack = factor.stack < 0 ? give(factor.inside) : factor.stack;
     Node& squares = graph_.nodes[candidate.squares];
-    const ValueId sum = add_value(body, graph_.value(squares.results[0]));
+    const ValueId sum = graph::add_value(body, graph_.value(squares.results[0]));
     Node stands_for = squares;
     stands_for.phase = loop.phase;
     body.nodes.push_back(in_loops_[maker].add(product, sum, stands_for, body, body.nodes));
@@ -249,7 +244,7 @@ class Remat {
     of.labels = backward.labels;
     const auto take = [&](ValueId outer, const char* name, Value value) {
       const Labels labels(value.shape.size());
-      const ValueId inner = add_value(body, std::move(value));
+      const ValueId inner = graph::add_value(body, std::move(value));
       body.nodes.push_back({Op::input, name, "", {}, {inner}, graph::InputOf{labels}, update.phase});
       loop.operands.push_back(outer);
       return inner;
@@ -266,16 +261,16 @@ class Remat {
       if (i != 1) inner_update.operands[i] = take_slice(update.operands[i]);
     }
     again.phase = update.phase;
-    again.results = {add_value(body, slice_of(graph_.value(candidate.gradient)))};
+    again.results = {graph::add_value(body, slice_of(graph_.value(candidate.gradient)))};
     inner_update.operands[1] = again.results[0];
     body.nodes.push_back(std::move(again));
     for (std::size_t i = 0; i < update.results.size(); ++i) {
       const Value value = graph_.value(update.results[i]);
       const bool is_sum = value.shape.empty();
-      inner_update.results[i] = add_value(body, is_sum ? value : slice_of(value));
+      inner_update.results[i] = graph::add_value(body, is_sum ? value : slice_of(value));
       body.results.push_back(inner_update.results[i]);
       of.stacks.push_back(0);
-      loop.results.push_back(is_sum ? add_value(graph_, stack_of(value, of.count())) : update.results[i]);
+      loop.results.push_back(is_sum ? graph::add_value(graph_, stack_of(value, of.count())) : update.results[i]);
       if (is_sum) after_[candidate.update].push_back(sum_over_layers(loop.results.back(), update.results[i], update));
     }
     body.nodes.push_back(std::move(inner_update));
