@@ -91,11 +91,21 @@ void ignore_what_is_said_besides(HuggingFaceReader& reader, const Json& config) 
   }
 }
 
+// Gives the keys that are left out the values that they stand for.
+void fill_in(Json& config, std::string_view model_type, const std::string& where) {
+  for (const auto& [key, value, may_be_null] : hugging_face_usual(model_type)) {
+    if (!config.contains(key)) {
+      config[key] = Json::parse(value);
+    } else if (config[key].is_null() && !may_be_null) {
+      refuse("null, where transformers takes none", fmt::format("{}: {}", where, key),
+             fmt::format("take it out: it stands for {} then", value));
+    }
+  }
+}
+
 void read_model(const Described& described, const Json& config, const std::string& where, std::vector<HuggingFaceKey>& keys) {
   Json whole = config;
-  for (const auto& [name, size] : described.family->usual) {
-    if (!whole.contains(name) || whole[name].is_null()) whole[name] = size;
-  }
+  fill_in(whole, described.family->model_type, where);
   HuggingFaceReader reader(whole, where, "", keys);
   check_architecture(described.family->architecture, reader);
   check_quantization(reader);

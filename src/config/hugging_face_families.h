@@ -21,10 +21,16 @@ struct HuggingFaceFamily {
   std::string_view architecture;  // "LlamaForCausalLM"
   void (*read)(HuggingFaceReader& reader);
   HuggingFaceWhole whole = {};
-  std::span<const std::pair<std::string_view, std::int64_t>> usual = {};  // defaults of sizes that its files may leave out
 };
 
 std::span<const HuggingFaceFamily> hugging_face_families();
+
+// What a key stands for where a file leaves it out, as JSON. Where it may be null, null means something else.
+struct HuggingFaceUsual {
+  std::string_view key, value;
+  bool may_be_null = false;
+};
+std::span<const HuggingFaceUsual> hugging_face_usual(std::string_view model_type);
 
 // The sizes that every model has, and the function of an MLP's gate.
 void read_sizes(HuggingFaceReader& reader);
@@ -42,6 +48,8 @@ std::vector<std::string> attention_of_layers(HuggingFaceReader& reader, std::vec
 void read_heads(HuggingFaceReader& reader);
 void read_plain(HuggingFaceReader& reader, double theta = 10000);
 void read_experts(HuggingFaceReader& reader, std::string_view count);
+// All layers have a window but each n-th, unless layer_types says otherwise.
+void read_windows_but_each(HuggingFaceReader& reader, std::int64_t n);
 
 void read_qwen2(HuggingFaceReader& reader);
 void read_qwen2_moe(HuggingFaceReader& reader);
@@ -54,9 +62,16 @@ void read_gemma2(HuggingFaceReader& reader);
 void read_gemma3(HuggingFaceReader& reader);
 void read_gemma4(HuggingFaceReader& reader);
 
-// Rotary positions, in any spelling of the file. `theta` and `partial` (the share of a head that is rotated) are used if the file has none.
-// `pairs`: whether neighbours are rotated rather than halves. Returns YaRN's correction, by which DeepSeek's scores are multiplied twice.
-double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double partial = 1);
+// What a family's files mean if they say nothing else of rotary positions.
+struct RopeUsual {
+  double theta = 10000;
+  std::optional<double> partial = std::nullopt;  // the share of a head that is rotated, unless whole heads always are
+  std::string_view otherwise = "{}";             // as rope_parameters
+};
+
+// Rotary positions, in any spelling of the file. `pairs`: whether neighbours are rotated rather than halves. Returns YaRN's correction, by
+// which DeepSeek's scores are multiplied twice.
+double read_rope(HuggingFaceReader& reader, const RopeUsual& usual, bool pairs);
 // For families whose layers with a window are rotated differently from the others, and never with scaled frequencies. `local_theta` is used
 // for layers with a window if the file has none; without it, the theta of the other layers.
 void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta);

@@ -18,11 +18,11 @@ using Reader = HuggingFaceReader;
 // What all Gemmas have in common.
 void read_gemmas(Reader& reader) {
   read_sizes(reader);
-  reader.give("layer_norm_epsilon", reader.real("rms_norm_eps", 1e-6));
+  reader.give("layer_norm_epsilon", reader.real("rms_norm_eps"));
   reader.give("scale_embeddings", true);
-  reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", true));
-  reader.give("head_dim", reader.integer("head_dim", 256));
-  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings"));
+  reader.give("head_dim", reader.integer("head_dim"));
+  reader.give("attention_bias", reader.boolean("attention_bias"));
   reader.ignore({"cache_implementation"});
 }
 
@@ -46,16 +46,8 @@ void read_outer_norms_and_cap(Reader& reader) {
 // Gemma 2 and 3: queries are scaled by a number that the file gives.
 void read_gemmas_2_and_3(Reader& reader) {
   read_gemmas_before_4(reader);
-  reader.give("attention_score_scale", 1 / std::sqrt(reader.real("query_pre_attn_scalar", 256)));
+  reader.give("attention_score_scale", 1 / std::sqrt(reader.real("query_pre_attn_scalar")));
   read_outer_norms_and_cap(reader);
-}
-
-// Gemma 2 and 3: all layers but each n-th have a window.
-void read_windows(Reader& reader, std::int64_t n) {
-  std::vector<std::string> words = all_layers(reader, "sliding");
-  set_every(words, n, "full");
-  reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
-  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
 }
 
 // The last layer has full attention, whatever the file says.
@@ -80,7 +72,7 @@ std::map<std::int64_t, const Json*> by_number(Reader& reader, const Json& by_lay
 
 // The settings of layers with full attention that differ from the others: by the layer's number in newer files, once in older ones.
 void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
-  const bool shares = reader.boolean("attention_k_eq_v", false);
+  const bool shares = reader.boolean("attention_k_eq_v");
   reader.give("share_kv_projections", shares);
   const Json* by_layer = reader.find("per_layer_config");
   if (by_layer == nullptr) {
@@ -102,7 +94,7 @@ void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
   if (std::any_of(numbered.begin(), numbered.end(), [&](const auto& layer) { return *layer.second != own; }))
     reader.refuse_key("per_layer_config", "the same for all layers with full_attention");
   HuggingFaceReader heads(own, reader.where(), fmt::format("per_layer_config.{}.", first), reader.settings());
-  heads.give("global_head_dim", heads.integer("head_dim", reader.integer("head_dim", 256)));
+  heads.give("global_head_dim", heads.integer("head_dim", reader.integer("head_dim")));
   heads.give("global_num_kv_heads", heads.integer("num_key_value_heads", 0));
   heads.finish();
 }
@@ -113,30 +105,35 @@ void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
 void read_gemma1(Reader& reader) {
   reader.give("decoder_block", "gemma");
   read_gemmas_before_4(reader);
-  reader.give("attention_score_scale", 1 / std::sqrt(static_cast<double>(reader.integer("head_dim", 256))));
-  const std::string activation = reader.text("hidden_act", "gelu_pytorch_tanh");
+  reader.give("attention_score_scale", 1 / std::sqrt(static_cast<double>(reader.integer("head_dim"))));
+  const std::string activation = reader.text("hidden_act");
   if (activation != "gelu" && activation != "gelu_pytorch_tanh" && activation != "gelu_new")
     reader.refuse_key("hidden_act", "gelu or gelu_pytorch_tanh");
   reader.give("mlp_activations", "[gelu,linear]");
-  read_rope(reader, 10000, false);
+  read_rope(reader, {}, false);
   reader.ignore({"hidden_activation"});
 }
 
 void read_gemma2(Reader& reader) {
   reader.give("decoder_block", "gemma2");
   read_gemmas_2_and_3(reader);
-  read_rope(reader, 10000, false);
+  read_rope(reader, {}, false);
   reader.give("attn_logits_soft_cap", reader.real("attn_logit_softcapping", 0));
-  read_windows(reader, 2);
+  read_windows_but_each(reader, 2);
 }
+
+constexpr std::int64_t kUsualPattern = 6;  // one layer in so many has no window
 
 void read_gemma3(Reader& reader) {
   reader.give("decoder_block", "gemma3");
   read_gemmas_2_and_3(reader);
   read_rope_by_kind(reader, 1e6, 10000.0);
-  const std::int64_t pattern = reader.integer("sliding_window_pattern", reader.integer("_sliding_window_pattern", 6));
+  const std::int64_t pattern = reader.integer("sliding_window_pattern", kUsualPattern);
   if (pattern < 1) reader.refuse_key("sliding_window_pattern", "at least 1");
-  read_windows(reader, pattern);
+  const bool is_said = reader.find("layer_types") != nullptr || reader.find("sliding_window_pattern") != nullptr;
+  if (!is_said && reader.integer("_sliding_window_pattern", kUsualPattern) != kUsualPattern)
+    reader.refuse_key("_sliding_window_pattern", "sliding_window_pattern, which transformers reads instead, or layer_types");
+  read_windows_but_each(reader, pattern);
   reader.ignore({"attn_logit_softcapping"});
 }
 
@@ -158,9 +155,9 @@ void read_gemma4(Reader& reader) {
   const std::vector<std::string> sights = gemma4_sights(reader);
   read_global_heads(reader, sights);
   read_rope_of_gemma4(reader);
-  reader.give("sliding_window_size", reader.integer("sliding_window", 512));
+  reader.give("sliding_window_size", reader.integer("sliding_window"));
   give_layers(reader, {sights, {}, {}, true});
-  if (!reader.boolean("enable_moe_block", false)) return reader.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
+  if (!reader.boolean("enable_moe_block")) return reader.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
   reader.give("num_experts", reader.integer("num_experts"));
   reader.give("num_experts_per_tok", reader.integer("top_k_experts"));
   reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));

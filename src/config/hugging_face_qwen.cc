@@ -14,10 +14,12 @@ using Reader = HuggingFaceReader;
 enum class QwenWindows { behind, every_other_before, everywhere };
 
 std::vector<std::string> qwen_attention(Reader& reader, QwenWindows windows) {
-  const bool slides = reader.boolean("use_sliding_window", false);
-  const std::int64_t window = reader.integer("sliding_window", 0), border = reader.integer("max_window_layers", 28);
+  const bool is_said = reader.find("sliding_window") != nullptr, has_window = is_said && reader.boolean("use_sliding_window");
+  reader.ignore({"use_sliding_window"});
+  const std::int64_t window = has_window ? reader.integer("sliding_window") : 0, border = reader.integer("max_window_layers", 0);
+  if (has_window && window < 1) reader.refuse_key("sliding_window", "at least 1, or null");
   std::vector<std::string> words = all_layers(reader, "full");
-  for (std::size_t i = 0; slides && window > 0 && i < words.size(); ++i) {
+  for (std::size_t i = 0; has_window && i < words.size(); ++i) {
     const bool is_before = static_cast<std::int64_t>(i) < border;
     const bool is_sliding = windows == QwenWindows::everywhere || (windows == QwenWindows::behind ? !is_before : is_before && i % 2 == 0);
     if (is_sliding) words[i] = "sliding";
@@ -26,13 +28,15 @@ std::vector<std::string> qwen_attention(Reader& reader, QwenWindows windows) {
     reader.ignore({"layer_types"});
   else
     words = attention_of_layers(reader, std::move(words));
-  if (std::count(words.begin(), words.end(), "sliding") > 0) reader.give("sliding_window_size", window);
+  if (std::count(words.begin(), words.end(), "sliding") == 0) return words;
+  if (!has_window) reader.refuse_key("layer_types", "full_attention only, unless use_sliding_window is true,");
+  reader.give("sliding_window_size", window);
   return words;
 }
 
 // Qwen: every n-th layer has experts, except for layers that are listed as dense.
 std::vector<std::string> qwen_mlps(Reader& reader) {
-  const std::int64_t step = reader.integer("decoder_sparse_step", 1);
+  const std::int64_t step = reader.integer("decoder_sparse_step");
   const std::vector<std::int64_t> listed = reader.integers("mlp_only_layers");
   if (step < 1) reader.refuse_key("decoder_sparse_step", "at least 1");
   std::vector<std::string> words = all_layers(reader, "dense");
@@ -43,9 +47,9 @@ std::vector<std::string> qwen_mlps(Reader& reader) {
   return words;
 }
 
-void read_softmax_routing(Reader& reader, bool normalizes = false) {
+void read_softmax_routing(Reader& reader) {
   reader.give("routed_score_func", "softmax");
-  reader.give("routed_weights", reader.boolean("norm_topk_prob", normalizes) ? "normalized" : "scores");
+  reader.give("routed_weights", reader.boolean("norm_topk_prob") ? "normalized" : "scores");
 }
 
 }  // namespace
@@ -61,7 +65,7 @@ void read_qwen2(Reader& reader) {
 void read_qwen2_moe(Reader& reader) {
   reader.give("decoder_block", "qwen2_moe");
   read_plain(reader);
-  reader.give("attention_bias", reader.boolean("qkv_bias", true));
+  reader.give("attention_bias", reader.boolean("qkv_bias"));
   reader.give("attention_out_bias", false);
   read_experts(reader, "num_experts");
   reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
@@ -76,7 +80,7 @@ void read_qwen3(Reader& reader) {
   read_plain(reader);
   reader.give("use_qk_norm", true);
   reader.expect_on("use_qk_norm");
-  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  reader.give("attention_bias", reader.boolean("attention_bias"));
   give_layers(reader, {qwen_attention(reader, QwenWindows::behind), {}});
 }
 
@@ -85,8 +89,9 @@ void read_qwen3_moe(Reader& reader) {
   read_plain(reader);
   reader.give("use_qk_norm", true);
   reader.expect_on("use_qk_norm");
-  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  reader.give("attention_bias", reader.boolean("attention_bias"));
   read_experts(reader, reader.find("num_local_experts") != nullptr ? "num_local_experts" : "num_experts");
+  reader.ignore({"num_experts"});  // another name of num_local_experts, which is heeded
   reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
   read_softmax_routing(reader);
   give_layers(reader, {qwen_attention(reader, QwenWindows::everywhere), qwen_mlps(reader)});
@@ -111,17 +116,20 @@ void read_delta_model(Reader& reader) {
   read_sizes(reader);
   read_heads(reader);
   read_activation(reader, "hidden_act");
-  read_rope(reader, 10000, false, 0.25);
+  const std::string activation = reader.text("hidden_act");
+  if (activation != "silu" && activation != "swish")
+    reader.refuse_key("hidden_act", "silu, which the convolutions of linear attention have too,");
+  read_rope(reader, {.partial = 0.25}, false);
   reader.expect_off("attention_bias");
-  reader.give("gdn_num_key_heads", reader.integer("linear_num_key_heads", 16));
-  reader.give("gdn_num_value_heads", reader.integer("linear_num_value_heads", 32));
-  reader.give("gdn_key_head_dim", reader.integer("linear_key_head_dim", 128));
-  reader.give("gdn_value_head_dim", reader.integer("linear_value_head_dim", 128));
-  reader.give("gdn_conv_kernel_dim", reader.integer("linear_conv_kernel_dim", 4));
+  reader.give("gdn_num_key_heads", reader.integer("linear_num_key_heads"));
+  reader.give("gdn_num_value_heads", reader.integer("linear_num_value_heads"));
+  reader.give("gdn_key_head_dim", reader.integer("linear_key_head_dim"));
+  reader.give("gdn_value_head_dim", reader.integer("linear_value_head_dim"));
+  reader.give("gdn_conv_kernel_dim", reader.integer("linear_conv_kernel_dim"));
   read_experts(reader, "num_experts");
   const std::int64_t width = reader.integer("moe_intermediate_size");
   for (const char* key : {"base_moe_mlp_dim", "base_mlp_dim"}) reader.give(key, width);  // no layer has intermediate_size
-  reader.give("shared_expert_mlp_dim", reader.integer("shared_expert_intermediate_size", 512));
+  reader.give("shared_expert_mlp_dim", reader.integer("shared_expert_intermediate_size"));
   read_full_layers(reader);
 }
 
@@ -130,7 +138,7 @@ void read_delta_model(Reader& reader) {
 void read_qwen3_next(Reader& reader) {
   reader.give("decoder_block", "qwen3_next");
   read_delta_model(reader);
-  read_softmax_routing(reader, true);
+  read_softmax_routing(reader);
   if (qwen_mlps(reader) != all_layers(reader, "moe")) reader.refuse_key("mlp_only_layers", "experts in all layers, decoder_sparse_step=1");
 }
 

@@ -54,17 +54,17 @@ double HuggingFaceReader::real(std::string_view name, std::optional<double> othe
   return value->get<double>();
 }
 
-bool HuggingFaceReader::boolean(std::string_view name, bool otherwise) {
+bool HuggingFaceReader::boolean(std::string_view name, std::optional<bool> otherwise) {
   const Json* value = find(name);
-  if (value == nullptr) return otherwise;
-  if (!value->is_boolean()) refuse_type(name, "true or false");
+  if (value == nullptr && otherwise) return *otherwise;
+  if (value == nullptr || !value->is_boolean()) refuse_type(name, "true or false");
   return value->get<bool>();
 }
 
-std::string HuggingFaceReader::text(std::string_view name, const std::string& otherwise) {
+std::string HuggingFaceReader::text(std::string_view name, const std::optional<std::string>& otherwise) {
   const Json* value = find(name);
-  if (value == nullptr) return otherwise;
-  if (!value->is_string()) refuse_type(name, "text");
+  if (value == nullptr && otherwise) return *otherwise;
+  if (value == nullptr || !value->is_string()) refuse_type(name, "text");
   return value->get<std::string>();
 }
 

@@ -23,8 +23,8 @@ class HuggingFaceReader {
   const Json* find(std::string_view name);
   std::int64_t integer(std::string_view name, std::optional<std::int64_t> otherwise = std::nullopt);
   double real(std::string_view name, std::optional<double> otherwise = std::nullopt);
-  bool boolean(std::string_view name, bool otherwise);
-  std::string text(std::string_view name, const std::string& otherwise);
+  bool boolean(std::string_view name, std::optional<bool> otherwise = std::nullopt);
+  std::string text(std::string_view name, const std::optional<std::string>& otherwise = std::nullopt);
   std::vector<std::string> texts(std::string_view name);  // empty if it is absent
   std::vector<std::int64_t> integers(std::string_view name);
 

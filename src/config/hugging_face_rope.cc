@@ -1,4 +1,6 @@
 // Reads the rotary positions of a config.json: newer files nest them in rope_parameters, older ones have rope_theta and rope_scaling.
+#include <cmath>
+
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -23,6 +25,11 @@ Yarn read_yarn_scales(HuggingFaceReader& rope) {
   return yarn;
 }
 
+// The length before it was stretched; if the file does not say it, the length that it does say.
+void give_original_positions(HuggingFaceReader& reader, HuggingFaceReader& rope, const char* setting) {
+  rope.give(setting, rope.integer("original_max_position_embeddings", reader.integer("max_position_embeddings")));
+}
+
 double read_yarn(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pairs) {
   const Yarn yarn = read_yarn_scales(rope);
   rope.give("rope_type", "yarn");
@@ -32,17 +39,16 @@ double read_yarn(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pairs)
   rope.give("beta_fast", rope.real("beta_fast", 32));
   rope.give("beta_slow", rope.real("beta_slow", 1));
   rope.give("rope_truncate", rope.boolean("truncate", true));
-  const std::int64_t longest = reader.integer("max_position_embeddings", 4096);
-  rope.give("original_max_position_embeddings", rope.integer("original_max_position_embeddings", longest));
+  give_original_positions(reader, rope, "original_max_position_embeddings");
   return yarn.score;
 }
 
-void read_llama3(HuggingFaceReader& rope) {
+void read_llama3(HuggingFaceReader& reader, HuggingFaceReader& rope) {
   rope.give("rope_type", "llama3.1");
   rope.give("llama3_rope_factor", rope.real("factor"));
   rope.give("llama3_low_freq_factor", rope.real("low_freq_factor"));
   rope.give("llama3_high_freq_factor", rope.real("high_freq_factor"));
-  rope.give("llama3_original_positions", rope.integer("original_max_position_embeddings"));
+  give_original_positions(reader, rope, "llama3_original_positions");
 }
 
 // "rope_type", or "type" in older files.
@@ -60,11 +66,31 @@ void read_plain_pairs(HuggingFaceReader& rope, bool is_linear) {
   for (const char* key : {"llama3_low_freq_factor", "llama3_high_freq_factor"}) rope.give(key, std::int64_t{1'000'000'000});
 }
 
+// MaxText's settings of theta are whole numbers.
+void give_theta(HuggingFaceReader& reader, const char* key, const char* setting, double theta) {
+  if (std::floor(theta) != theta) refuse(fmt::format("{}, a whole number was expected, as {} is one", theta, setting), reader.place(key));
+  reader.give(setting, theta);
+}
+
+// A kind's own theta, or else what the key of all says.
+void read_theta(HuggingFaceReader& reader, HuggingFaceReader& rope, const char* setting, const char* of_all, double usual) {
+  const double outer = reader.real(of_all, usual);
+  if (rope.find("rope_theta") == nullptr) return give_theta(reader, of_all, setting, outer);
+  give_theta(rope, "rope_theta", setting, rope.real("rope_theta"));
+}
+
+// The share of a head that is rotated. Families that always rotate whole heads pay no heed to it.
+void read_share(HuggingFaceReader& reader, HuggingFaceReader& rope, std::optional<double> usual) {
+  const double outer = reader.real("partial_rotary_factor", usual.value_or(1)), share = rope.real("partial_rotary_factor", outer);
+  if (!usual && share != 1) (outer != 1 ? reader : rope).refuse_key("partial_rotary_factor", "1, as the family rotates whole heads,");
+  rope.give("partial_rotary_factor", share);
+}
+
 double read_scaling(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pairs) {
   const std::string type = type_of(rope);
   if (type == "yarn") return read_yarn(reader, rope, pairs);
   if (type == "llama3") {
-    read_llama3(rope);
+    read_llama3(reader, rope);
     return 1;
   }
   if (type != "linear" && type != "default") {
@@ -80,19 +106,39 @@ double read_scaling(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pai
   return 1;
 }
 
+// Weights are rearranged for rotated neighbours in all layers or none, and layers with a window rotate halves.
+void read_scaling_beside_windows(HuggingFaceReader& reader, HuggingFaceReader& rope) {
+  const char* key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
+  if (type_of(rope) == "llama3") rope.refuse_key(key, "default, linear or yarn, as layers with a window rotate halves,");
+  read_scaling(reader, rope, false);
+}
+
+// Theta of all layers is heeded by transformers in layers without a window only.
+void read_older_kinds(HuggingFaceReader& reader, double theta, std::optional<double> local_theta) {
+  const Json *older = reader.find("rope_scaling"), none = Json::object();
+  HuggingFaceReader rope(older == nullptr ? none : *older, reader.where(), "rope_scaling.", reader.settings());
+  read_theta(reader, rope, "rope_max_timescale", "rope_theta", theta);
+  read_share(reader, rope, std::nullopt);
+  read_scaling_beside_windows(reader, rope);
+  if (type_of(rope) == "default") rope.ignore({"factor"});
+  rope.finish();
+  if (!local_theta && reader.real("rope_theta", theta) != theta)
+    reader.refuse_key("rope_theta", fmt::format("{}, or one for each kind of layer in rope_parameters", theta));
+  reader.give("local_rope_type", "default");
+  give_theta(reader, "rope_local_base_freq", "local_rope_max_timescale", reader.real("rope_local_base_freq", local_theta.value_or(theta)));
+}
+
 }  // namespace
 
-double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double partial) {
-  const Json* newer = reader.find("rope_parameters");
-  const Json* older = reader.find("rope_scaling");
-  theta = reader.real("rope_theta", theta);
-  partial = reader.real("partial_rotary_factor", partial);
-  const Json none = Json::object();
-  const Json* nested = newer != nullptr ? newer : older;
-  HuggingFaceReader rope(nested == nullptr ? none : *nested, reader.where(),
-                         newer != nullptr ? "rope_parameters." : "rope_scaling.", reader.settings());
-  rope.give("rope_max_timescale", rope.real("rope_theta", theta));
-  rope.give("partial_rotary_factor", rope.real("partial_rotary_factor", partial));
+double read_rope(HuggingFaceReader& reader, const RopeUsual& usual, bool pairs) {
+  const Json *newer = reader.find("rope_parameters"), *older = reader.find("rope_scaling");
+  const bool is_older = older != nullptr && !older->empty();  // goes before the other, as transformers has it
+  const Json otherwise = Json::parse(usual.otherwise);
+  const Json* nested = is_older ? older : newer;
+  HuggingFaceReader rope(nested == nullptr ? otherwise : *nested, reader.where(), is_older ? "rope_scaling." : "rope_parameters.",
+                         reader.settings());
+  read_theta(reader, rope, "rope_max_timescale", "rope_theta", usual.theta);
+  read_share(reader, rope, usual.partial);
   const double score = read_scaling(reader, rope, pairs);
   rope.ignore({"mrope_section", "mrope_interleaved"});  // of images: a token of text has one position
   if (type_of(rope) == "default") rope.ignore({"factor"});
@@ -108,7 +154,7 @@ void read_rope_of_gemma4(HuggingFaceReader& reader) {
   HuggingFaceReader of_full(full == nullptr ? none : *full, reader.where(), "rope_parameters.full_attention.", reader.settings());
   const std::string type = of_full.text("rope_type", full == nullptr ? "proportional" : "default");
   if (type != "proportional" && type != "default") of_full.refuse_key("rope_type", "proportional, or default");
-  of_full.give("rope_max_timescale", of_full.real("rope_theta", 1e6));
+  give_theta(of_full, "rope_theta", "rope_max_timescale", of_full.real("rope_theta", 1e6));
   const bool is_usual = full == nullptr, is_whole = type == "default";
   const double share = of_full.real("partial_rotary_factor", is_usual ? 0.25 : 1);
   of_full.give("global_rope_proportion", is_whole ? 1.0 : share);
@@ -117,33 +163,30 @@ void read_rope_of_gemma4(HuggingFaceReader& reader) {
   HuggingFaceReader of_sliding(sliding == nullptr ? none : *sliding, reader.where(), "rope_parameters.sliding_attention.",
                                reader.settings());
   of_sliding.expect_text("rope_type", "default");
-  of_sliding.give("local_rope_max_timescale", of_sliding.real("rope_theta", 10000));
+  give_theta(of_sliding, "rope_theta", "local_rope_max_timescale", of_sliding.real("rope_theta", 10000));
   of_sliding.finish();
   kinds.finish();
 }
 
 void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta) {
   const Json* newer = reader.find("rope_parameters");
-  if (newer == nullptr || !newer->contains("full_attention")) {
-    read_rope(reader, theta, false);
-    const double of_all = reader.real("rope_theta", theta);
-    reader.give("local_rope_type", "default");
-    return reader.give("local_rope_max_timescale", reader.real("rope_local_base_freq", local_theta.value_or(of_all)));
-  }
-  reader.ignore({"rope_theta", "rope_scaling", "rope_local_base_freq"});
+  if (newer == nullptr || newer->empty()) return read_older_kinds(reader, theta, local_theta);
+  if (!newer->contains("full_attention") && !newer->contains("sliding_attention"))
+    reader.refuse_key("rope_parameters", "full_attention and sliding_attention in it");
+  reader.expect_off("rope_scaling");
   HuggingFaceReader kinds(*newer, reader.where(), "rope_parameters.", reader.settings());
-  const Json* full = kinds.find("full_attention");
-  HuggingFaceReader of_full(*full, reader.where(), "rope_parameters.full_attention.", reader.settings());
-  of_full.give("rope_max_timescale", of_full.real("rope_theta", theta));
-  read_scaling(reader, of_full, false);
-  of_full.finish();
   const Json none = Json::object();
-  const Json* sliding = kinds.find("sliding_attention");
-  HuggingFaceReader of_sliding(sliding == nullptr ? none : *sliding, reader.where(),
-                               "rope_parameters.sliding_attention.", reader.settings());
+  const auto kind = [&](const char* name) {
+    const Json* found = kinds.find(name);
+    return HuggingFaceReader(found == nullptr ? none : *found, reader.where(), fmt::format("rope_parameters.{}.", name), reader.settings());
+  };
+  HuggingFaceReader of_full = kind("full_attention"), of_sliding = kind("sliding_attention");
+  read_theta(reader, of_full, "rope_max_timescale", "rope_theta", theta);
+  read_scaling_beside_windows(reader, of_full);
+  of_full.finish();
   of_sliding.expect_text("rope_type", "default");
   of_sliding.give("local_rope_type", "default");
-  of_sliding.give("local_rope_max_timescale", of_sliding.real("rope_theta", local_theta.value_or(theta)));
+  read_theta(reader, of_sliding, "local_rope_max_timescale", "rope_local_base_freq", local_theta.value_or(theta));
   of_sliding.finish();
   // Files that were written from a plain rope_parameters repeat it beside the kinds, where nothing reads it.
   kinds.ignore({"rope_type", "rope_theta", "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor", "beta_fast",

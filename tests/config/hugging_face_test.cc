@@ -293,10 +293,10 @@ TEST(HuggingFace, OfGemma4WhatIsNotDoneIsRefused) {
 }
 
 TEST(HuggingFace, OlmosLayersWithAWindowAreNotStretched) {
-  auto keys = keys_of(body("olmo3", "Olmo3ForCausalLM", R"(, "rope_theta": 50000.0, "rope_scaling": {"rope_type": "yarn", "factor": 8.0,
+  auto keys = keys_of(body("olmo3", "Olmo3ForCausalLM", R"(, "rope_theta": 500000.0, "rope_scaling": {"rope_type": "yarn", "factor": 8.0,
                                                             "original_max_position_embeddings": 64})"));
   EXPECT_EQ(keys["layer_attention"], "[sliding,sliding,sliding,full]");
-  EXPECT_EQ(keys["local_rope_max_timescale"], "50000");
+  EXPECT_EQ(keys["local_rope_max_timescale"], "500000");
   EXPECT_EQ(keys["rope_type"], "yarn");
 }
 
