@@ -115,11 +115,16 @@ std::int64_t window_of(const ModelShape& shape) {
   return 0;
 }
 
+// Where no layer has a window, some families say so by null; the others' files need one all the same, and theirs is the usual one.
 void add_window(const ModelShape& shape, Ordered& json) {
   const std::int64_t window = window_of(shape);
+  const bool is_mistral = shape.block == Block::mistral || shape.block == Block::mixtral;
   if (shape.block == Block::llama2 || shape.block == Block::gemma || is_glm(shape)) return;
-  json["sliding_window"] = window > 0 ? Ordered(window) : Ordered(nullptr);
-  if (shape.block == Block::mistral || shape.block == Block::mixtral) return;
+  if (window > 0)
+    json["sliding_window"] = window;
+  else if (is_mistral || is_qwen(shape))
+    json["sliding_window"] = nullptr;
+  if (is_mistral) return;
   json["layer_types"] = layer_types(shape);
   if (is_qwen(shape)) json["use_sliding_window"] = window > 0;
 }
@@ -208,6 +213,14 @@ void use_kinds_of_rope(const Settings& s, const ModelShape& shape, Ordered& json
                              {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local_theta}}}};
 }
 
+// gpt-oss takes its own YaRN for what is not said.
+void use_parameters_of_rope(Ordered& json) {
+  Ordered rope = json["rope_scaling"].is_null() ? Ordered{{"rope_type", "default"}} : json["rope_scaling"];
+  rope["rope_theta"] = json["rope_theta"];
+  for (const char* key : {"rope_theta", "rope_scaling"}) json.erase(key);
+  json["rope_parameters"] = rope;
+}
+
 void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
   const AttentionShape& a = shape.attention;
   json["num_attention_heads"] = a.query_heads;
@@ -217,6 +230,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
   if (may_have_bias) json[shape.block == Block::qwen2_moe ? "qkv_bias" : "attention_bias"] = a.bias;
   json["rope_theta"] = number_json(s.real("rope_max_timescale"));
   json["rope_scaling"] = rope_of(s, shape);
+  if (shape.block == Block::gpt_oss) use_parameters_of_rope(json);
   if (!a.latent) {
     json["head_dim"] = a.head_dim;
     if (shape.block == Block::llama4) return add_llama4(s, shape, json);
@@ -300,6 +314,13 @@ Ordered config_of(const Settings& s, const ModelShape& shape, const std::string&
   return json;
 }
 
+// Weights are rearranged for one way of rotation in all layers.
+void check_rotation(const Settings& settings, const ModelShape& shape) {
+  if (!rope_is_interleaved(settings) || !rotation_of_windows(settings) || window_of(shape) == 0) return;
+  refuse("layers with a window rotate halves of a head, and the others neighbours: Hugging Face's models have one way",
+         settings.origin("local_rope_type").where, "keep the checkpoint as it is");
+}
+
 // The file must describe the model that it was written for.
 void check_said(const Settings& settings, const std::string& text) {
   Settings read;
@@ -319,7 +340,9 @@ void check_said(const Settings& settings, const std::string& text) {
 }  // namespace
 
 std::string hugging_face_config_of(const Settings& settings, const std::string& dtype) {
-  const std::string text = config_of(settings, model_shape(settings), dtype).dump(2) + "\n";
+  const ModelShape shape = model_shape(settings);
+  check_rotation(settings, shape);
+  const std::string text = config_of(settings, shape, dtype).dump(2) + "\n";
   check_said(settings, text);
   return text;
 }

@@ -51,6 +51,24 @@ TEST(HuggingFaceWrite, LatentHeadsAreDescribedAsTheyAreOrNotAtAll) {
   EXPECT_EQ(refused_by("model_name=deepseek3-671b rope_interleave=false " + small), "no error") << "its files say which";
 }
 
+// transformers refuses a file of these families whose window is null, and takes their usual one for what is left out.
+TEST(HuggingFaceWrite, AWindowThatNoLayerHasIsNotNullWhereOneIsExpected) {
+  const std::string experts = " num_experts=4 num_experts_per_tok=2 base_mlp_dim=32 base_moe_mlp_dim=32";
+  const std::string full = " layer_attention=[full] base_num_decoder_layers=2 sliding_window_size=0 decoder_block=";
+  const std::string norms = " use_post_attn_norm=true use_post_ffw_norm=true norm_scales_above_one=true scale_embeddings=true";
+  const std::string plain = " normalize_embedding_logits=false round_tied_embedding=false normalization_layer_epsilon=1e-6";
+  const std::string gpt_oss = " rope_type=default attention_sink=true attention_bias=true routed_bias=true mlp_bias=true";
+  for (const std::string& model : {full + "gpt_oss" + experts + gpt_oss + " mlp_activations_limit=7.0", full + "gemma2" + norms + plain,
+                                   full + "gemma3 local_rope_type=default" + norms + plain, full + "olmo3 use_qk_norm=true"}) {
+    const std::string text = written(model);
+    EXPECT_EQ(text.find("\"sliding_window\""), std::string::npos) << text;
+    EXPECT_THAT(text, HasSubstr("\"full_attention\""));
+  }
+  for (const std::string& model : {std::string("decoder_block=mistral"), std::string("decoder_block=qwen3 use_qk_norm=true"),
+                                   std::string("decoder_block=qwen2 attention_bias=true"), "decoder_block=mixtral" + experts})
+    EXPECT_THAT(written(model), HasSubstr("\"sliding_window\": null")) << model;
+}
+
 TEST(HuggingFaceWrite, LinearAttentionIsOfQwen) {
   for (const auto& [model, type] : {std::pair("qwen3-next-80b-a3b", "qwen3_next"), {"qwen3.5-35b-a3b", "qwen3_5_moe_text"}}) {
     const std::string text = written(std::string("model_name=") + model);
