@@ -86,6 +86,18 @@ void HuggingFaceSource::check(const std::map<std::string, HuggingFaceTensor>& wa
   if (!unused.empty())
     refuse("the weights have tensors that the model has not: " + few_of(unused), weights_.folder(), kFix);
   if (!other.empty()) refuse("the weights are of other shapes: " + few_of(other), weights_.folder(), kFix);
+  check_head();
+}
+
+// Such a head is used by transformers in place of the embedding.
+void HuggingFaceSource::check_head() const {
+  constexpr const char *kHead = "lm_head.weight", *kEmbedding = "model.embed_tokens.weight";
+  if (!model_.tied_embedding || !weights_.shapes().contains(kHead)) return;
+  const bool is_same = weights_.are_same(kHead, kEmbedding);
+  for (const char* name : {kHead, kEmbedding}) weights_.forget(name);
+  if (is_same) return;
+  refuse(fmt::format("{} is another matrix than {}, but config.json says tie_word_embeddings: true", kHead, kEmbedding), weights_.folder(),
+         "tie_word_embeddings: false, or take the weights without it");
 }
 
 DType HuggingFaceSource::dtype_of(const std::string& ours) const {

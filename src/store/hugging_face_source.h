@@ -35,6 +35,7 @@ class HuggingFaceSource {
     HuggingFacePlace place;
   };
   void check(const std::map<std::string, HuggingFaceTensor>& wanted) const;
+  void check_head() const;
   void fill_layer(const Piece& piece, const std::vector<Part>& parts) const;
 
   HuggingFaceModel model_;

@@ -78,10 +78,10 @@ std::string words_of(const LeftOut& left_out) {
 
 HuggingFaceWeights::HuggingFaceWeights(std::string folder, HuggingFaceKind kind) : folder_(std::move(folder)) {
   const std::string index = folder_ + "/model.safetensors.index.json", single = folder_ + "/model.safetensors";
-  if (is_file(index)) {
-    open_sharded(index);
-  } else if (is_file(single)) {
+  if (is_file(single)) {  // goes before an index, as transformers has it
     open_single(single);
+  } else if (is_file(index)) {
+    open_sharded(index);
   } else {
     refuse("no weights are there", folder_,
            "model.safetensors or model.safetensors.index.json was expected, beside config.json");
@@ -143,7 +143,8 @@ void HuggingFaceWeights::open_sharded(const std::string& index) {
 // Collects the shapes of the tensors. The scales and blocks of a quantised tensor are not tensors of their own.
 void HuggingFaceWeights::join_quantized() {
   for (const auto& [name, tensor] : stored_) {
-    const bool is_scale = name.ends_with(kScale) && stored_.contains(name.substr(0, name.size() - kScale.size()));
+    const StoredTensor* of_scale = name.ends_with(kScale) ? find(name.substr(0, name.size() - kScale.size())) : nullptr;
+    const bool is_scale = of_scale != nullptr && of_scale->type.encoding == Encoding::float8_e4m3;
     const bool are_scales = name.ends_with(kScales) &&
                             stored_.contains(name.substr(0, name.size() - kScales.size()) + std::string(kBlocks));
     if (is_scale || are_scales) continue;
@@ -240,6 +241,17 @@ Numbers HuggingFaceWeights::read(const std::string& name) const {
   if (tensor->type.encoding != Encoding::plain) return read_encoded(*tensor);
   const Part whole = dense_part(whole_block(tensor->shape), tensor->type.dtype, const_cast<std::byte*>(tensor->data));
   return {whole.dtype, whole.data, whole.strides, nullptr};
+}
+
+bool HuggingFaceWeights::are_same(const std::string& a, const std::string& b) const {
+  const StoredTensor *of_a = find(a), *of_b = find(b);
+  if (of_a == nullptr || of_b == nullptr || of_a->shape != of_b->shape) return false;
+  if (of_a->type == of_b->type) return std::memcmp(of_a->data, of_b->data, static_cast<std::size_t>(of_a->bytes)) == 0;
+  const std::int64_t count = elements(of_a->shape);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (of_a->value(static_cast<std::size_t>(i)) != of_b->value(static_cast<std::size_t>(i))) return false;
+  }
+  return true;
 }
 
 void HuggingFaceWeights::forget(const std::string& name) const {

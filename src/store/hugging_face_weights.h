@@ -39,6 +39,7 @@ class HuggingFaceWeights {
   const std::map<std::string, Shape>& shapes() const { return shapes_; }
   // Refuses numbers that are not finite.
   Numbers read(const std::string& tensor) const;
+  bool are_same(const std::string& a, const std::string& b) const;  // in shape and numbers
   // Lets the system reclaim the memory of a tensor that has been read.
   void forget(const std::string& tensor) const;
   StoredType type(const std::string& tensor) const;  // type in the file or, for a quantised tensor, the type it is read as

@@ -159,6 +159,29 @@ std::vector<double> StoredTensor::values() const {
   return all;
 }
 
+namespace {
+
+// All bytes behind the header are tensors', one after the other: other libraries refuse a file that hides some.
+void check_packed(const std::map<std::string, StoredTensor>& tensors, const std::byte* data, std::size_t bytes, const std::string& name) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> parts{{bytes, bytes}};
+  for (const auto& [key, tensor] : tensors) {
+    const auto begin = static_cast<std::uint64_t>(tensor.data - data);
+    parts.emplace_back(begin, begin + static_cast<std::uint64_t>(tensor.bytes));
+  }
+  std::sort(parts.begin(), parts.end());
+  std::uint64_t end = 0;
+  for (const auto& [begin, its_end] : parts) {
+    if (begin != end) {
+      refuse(begin > end ? fmt::format("bytes {} to {} behind the header belong to no tensor", end, begin)
+                         : fmt::format("bytes {} to {} behind the header belong to two tensors", begin, end),
+             name, "the file is damaged: take it again");
+    }
+    end = its_end;
+  }
+}
+
+}  // namespace
+
 std::map<std::string, StoredTensor> parse_safetensors(const std::byte* data, std::size_t size,
                                                       const std::string& name) {
   const Json header = parse_header(data, size, name);
@@ -170,6 +193,7 @@ std::map<std::string, StoredTensor> parse_safetensors(const std::byte* data, std
     if (key == "__metadata__") continue;
     tensors.emplace(key, read_entry(entry, data + begin, size - begin, name + ": " + shorten(key, 80)));
   }
+  check_packed(tensors, data + begin, size - begin, name);
   return tensors;
 }
 

@@ -322,6 +322,45 @@ TEST(HuggingFaceSource, RefusesWeightsOfAnotherModelNamingThem) {
       "no error");
 }
 
+// transformers takes the head of the file then, though config.json says that it is the embedding.
+TEST(HuggingFaceSource, AHeadBesideATiedEmbeddingIsTheSameMatrix) {
+  HuggingFaceModel model = llama();
+  const Entry embedding = counted_up("model.embed_tokens.weight", {3, 2});
+  const auto refused = [&](const Entry& head) {
+    return test::message_of([&] { filled(model, {embedding, head}, {"token_embedder/embedding", {3, 2}, -1}); });
+  };
+  const auto head = [](const std::string& dtype, const Shape& shape, const std::string& data) { return Entry{"lm_head.weight", dtype, shape, data}; };
+  const std::string same = bytes_of<float>({0, 1, 2, 3, 4, 5});
+  EXPECT_THAT(refused(head("F32", {3, 2}, same)), HasSubstr("tensors that the model has not: lm_head.weight"));
+  model.tied_embedding = true;
+  EXPECT_EQ(refused(head("F32", {3, 2}, same)), "no error");
+  EXPECT_EQ(refused(head("F64", {3, 2}, bytes_of<double>({0, 1, 2, 3, 4, 5}))), "no error");
+  for (const Entry& other : {head("F32", {2, 3}, same), head("F32", {3, 2}, bytes_of<float>({0, 1, 2, 3, 4, 6})),
+                             head("F32", {1}, bytes_of<float>({NAN})), head("F64", {3, 2}, bytes_of<double>({0, 1, 2, 3, 4, 6}))}) {
+    EXPECT_THAT(refused(other), HasSubstr("lm_head.weight is another matrix than model.embed_tokens.weight, but config.json says "
+                                          "tie_word_embeddings: true\n  fix: tie_word_embeddings: false"));
+  }
+}
+
+TEST(HuggingFaceWeights, ScalesOfWhatIsNotQuantisedAreTensorsOfTheirOwn) {
+  for (const char* dtype : {"F32", "BF16", "F16"}) {
+    const test::TemporaryFolder folder;
+    const std::size_t bytes = dtype == std::string("F32") ? 4 : 2;
+    folder.write("model.safetensors", file_of({{"w", dtype, {1, 1}, std::string(bytes, '1')}, counted_up("w_scale_inv", {1, 1})}));
+    EXPECT_TRUE(HuggingFaceWeights(folder.path()).shapes().contains("w_scale_inv")) << dtype;
+  }
+}
+
+TEST(HuggingFaceWeights, OneFileGoesBeforeAnIndex) {
+  const test::TemporaryFolder folder;
+  folder.write("a.safetensors", file_of({counted_up("v", {1})}));
+  folder.write("model.safetensors.index.json", R"({"weight_map": {"v": "a.safetensors"}})");
+  EXPECT_TRUE(HuggingFaceWeights(folder.path()).shapes().contains("v"));
+  folder.write("model.safetensors", file_of({counted_up("w", {1})}));
+  EXPECT_FALSE(HuggingFaceWeights(folder.path()).shapes().contains("v"));
+  EXPECT_TRUE(HuggingFaceWeights(folder.path()).shapes().contains("w"));
+}
+
 TEST(HuggingFaceWriter, LargeModelsAreWrittenInSeveralFilesThatAreReadAsOne) {
   const test::TemporaryFolder folder;
   const std::vector<WrittenTensor> written{

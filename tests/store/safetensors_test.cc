@@ -121,6 +121,25 @@ TEST(Safetensors, AreRefusedForOffsetsThatDoNotFit) {
               HasSubstr("data_offsets [18446744073709551612, 0)"));
 }
 
+// As safetensors' own library does.
+TEST(Safetensors, AreRefusedWhenBytesAreOfNoTensorOrOfTwo) {
+  const auto two = [](int a, int b) {
+    const auto one = [](char name, int begin) {
+      return fmt::format(R"("{}":{{"dtype":"F32","shape":[1],"data_offsets":[{},{}]}})", name, begin, begin + 4);
+    };
+    return "{" + one('v', a) + "," + one('w', b) + "}";
+  };
+  const auto refused = [&](int a, int b, std::size_t bytes) { return safetensors_refusal(safetensors(two(a, b), std::string(bytes, '1'))); };
+  EXPECT_EQ(refused(0, 4, 8), "no error");
+  EXPECT_EQ(refused(4, 0, 8), "no error");
+  const std::string fix = "\n  fix: the file is damaged: take it again";
+  EXPECT_EQ(refused(0, 4, 9), "f: bytes 8 to 9 behind the header belong to no tensor" + fix);
+  EXPECT_EQ(refused(0, 6, 10), "f: bytes 4 to 6 behind the header belong to no tensor" + fix);
+  EXPECT_EQ(refused(1, 5, 9), "f: bytes 0 to 1 behind the header belong to no tensor" + fix);
+  EXPECT_EQ(refused(0, 2, 6), "f: bytes 2 to 4 behind the header belong to two tensors" + fix);
+  EXPECT_EQ(refused(0, 0, 4), "f: bytes 0 to 4 behind the header belong to two tensors" + fix);
+}
+
 TEST(Safetensors, ShortenTheNameOfAnEntry) {
   const std::string name(10'000, 'n');
   EXPECT_EQ(safetensors_refusal(safetensors("{\"" + name + "\":1}", "")),

@@ -62,7 +62,19 @@ struct SafetensorsParts {
     const nlohmann::json& offsets = header.at(tensor)["data_offsets"];
     return (offsets[1].get<std::size_t>() - offsets[0].get<std::size_t>()) / sizeof(float);
   }
-  std::string bytes() const { return safetensors(header.dump(), data); }
+  // Without the numbers of tensors that were taken out.
+  std::string bytes() const {
+    nlohmann::json packed = header;
+    std::string of_tensors;
+    for (auto& [name, entry] : packed.items()) {
+      if (name == "__metadata__") continue;
+      nlohmann::json& offsets = entry["data_offsets"];
+      const auto begin = offsets[0].get<std::size_t>(), size = offsets[1].get<std::size_t>() - begin;
+      offsets = {of_tensors.size(), of_tensors.size() + size};
+      of_tensors += data.substr(begin, size);
+    }
+    return safetensors(packed.dump(), of_tensors);
+  }
 };
 
 
