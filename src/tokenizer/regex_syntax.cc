@@ -1,6 +1,8 @@
 #include "tokenizer/regex_syntax.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <array>
+#include <pcre2.h>
 #include <vector>
 
 #include <fmt/core.h>
@@ -23,9 +25,20 @@ constexpr std::array<NamedClass, 9> kNamedClasses{{{"alpha", R"(\p{Alphabetic})"
                                                    {"upper", R"(\p{Uppercase})"},
                                                    {"lower", R"(\p{Lowercase})"},
                                                    {"space", kSpaceCharacters},
-                                                   {"word", kWordCharacters},
-                                                   {"punct", R"(\p{P}$+<=>^`|~)"},
+                                                   {"word", R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})"},
+                                                   {"punct", R"(\p{P}\p{S})"},
                                                    {"xdigit", kHexDigits}}};
+
+// Whether a property is a script. PCRE2 takes "Han" for the characters that Han texts use, which are more than its own.
+bool is_script(std::string_view name) {
+  const std::string pattern = fmt::format("\\p{{sc:{}}}", name);
+  int error = 0;
+  PCRE2_SIZE place = 0;
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF, &error, &place, nullptr);
+  const bool is_known = code != nullptr;
+  pcre2_code_free(code);
+  return is_known && name.find_first_of("^:={}") == std::string_view::npos;
+}
 
 bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f'); }
 
@@ -105,6 +118,7 @@ class Translation {
     while (end < from_.size() && ((from_[end] >= '0' && from_[end] <= '9') || from_[end] == ',')) ++end;
     if (end >= from_.size() || from_[end] != '}' || end == at_ + 1) return atom("\\" + character());
     const std::string_view text = from_.substr(at_, end + 1 - at_);
+    if (text == "{,}") return atom("\\" + character());
     at_ = end + 1;
     const bool is_fixed = text.find(',') == std::string_view::npos;
     const bool is_wrapped = peek() == '+' || (peek() == '?' && is_fixed);
@@ -148,8 +162,22 @@ class Translation {
     at_ += 1;
     character();
     if (kind == 'u') return unicode_escape();
-    if (kind == 'x' || kind == 'p' || kind == 'P' || kind == 'k' || kind == 'g') skip_argument(kind == 'x');
+    if (kind == 'p' || kind == 'P') return property(kind);
+    if (kind == 'Q' || kind == 'E') return std::string(1, kind);  // which quote in PCRE2
+    if (kind == 'x' || kind == 'k' || kind == 'g') skip_argument(kind == 'x');
     return std::string(from_.substr(begin, at_ - begin));
+  }
+
+  // Without braces it is but a letter.
+  std::string property(char kind) {
+    if (peek() != '{') return std::string(1, kind);
+    const std::size_t begin = at_;
+    skip_argument(false);
+    const std::string_view argument = from_.substr(begin, at_ - begin);
+    if (!argument.ends_with('}')) no("a property without an end");
+    const bool is_other = argument.substr(1).starts_with('^');
+    const std::string_view name = argument.substr(is_other ? 2 : 1, argument.size() - (is_other ? 3 : 2));
+    return fmt::format("\\{}{{{}{}{}}}", kind, is_other ? "^" : "", is_script(name) ? "sc:" : "", name);
   }
 
   void skip_argument(bool is_hex_number) {

@@ -1,4 +1,5 @@
 // Regular expressions in Ruby's syntax, and what they match after translation to PCRE2.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "tests/support.h"
@@ -40,12 +41,42 @@ TEST(RegexSyntax, ClassesStandWithinClassesAndAreIntersected) {
   EXPECT_THAT(matches("[[:alpha:][:digit:]]+", "a1-"), ElementsAre("a1"));
 }
 
+// Oniguruma's names of scripts mean a character's own script; these characters belong to texts of several.
+TEST(RegexSyntax, AScriptHasItsOwnCharactersOnly) {
+  struct Script {
+    const char *name, *own, *shared;
+  };
+  for (const auto& [name, own, shared] :
+       {Script{"Han", "\u65e5", "\u3001"}, {"Hiragana", "\u3042", "\u30fc"}, {"Katakana", "\u30ab", "\u30fc"}, {"Hangul", "\ud55c", "\u3002"},
+        {"Arabic", "\u0639", "\u060c"}, {"Devanagari", "\u0928", "\u0964"}, {"Latin", "a", "\u0363"}, {"Greek", "\u03b1", "\u0342"},
+        {"Cyrillic", "\u0431", "\u2e43"}, {"Thai", "\u0e01", "$"}}) {
+    const std::string text = std::string(own) + shared;
+    EXPECT_THAT(matches(fmt::format(R"(\p{{{}}})", name), text), ElementsAre(own)) << name;
+    EXPECT_THAT(matches(fmt::format(R"([\p{{{}}}x]+)", name), text), ElementsAre(own)) << name;
+    EXPECT_THAT(matches(fmt::format(R"(\P{{{}}})", name), text), ElementsAre(shared)) << name;
+    EXPECT_THAT(matches(fmt::format(R"(\p{{^{}}})", name), text), ElementsAre(shared)) << name;
+    EXPECT_THAT(matches(fmt::format(R"([^\p{{{}}}]+)", name), text), ElementsAre(shared)) << name;
+  }
+  EXPECT_THAT(matches(R"(\p{Common}+)", "a\u3001\u30fc"), ElementsAre("\u3001\u30fc"));
+  EXPECT_THAT(matches(R"(\p{L}\p{Lu}|\p{Alphabetic})", "aB"), ElementsAre("aB")) << "other properties are as they were";
+  EXPECT_THAT(matches(R"(\pL)", "apL"), ElementsAre("pL")) << "without braces it is a letter";
+}
+
+TEST(RegexSyntax, NothingIsQuoted) { EXPECT_THAT(matches(R"(\Qa.b\E)", R"(\Qa.b\E QaxbE)"), ElementsAre("QaxbE")); }
+
+TEST(RegexSyntax, NamedClassesAreOnigurumas) {
+  EXPECT_THAT(matches("[[:punct:]]+", "a$+<=>^`|~!\u20ac\u00d71_"), ElementsAre("$+<=>^`|~!\u20ac\u00d7", "_"));
+  EXPECT_THAT(matches("[[:word:]]+", "a1_\u00b2\u00b3\u00b9\u00bc\u00bd\u00beb"), ElementsAre("a1_", "b"));
+  EXPECT_THAT(matches(R"(\w+)", "a1_\u00b2\u00b3\u00b9\u00bc\u00bd\u00beb"), ElementsAre("a1_\u00b2\u00b3\u00b9\u00bc\u00bd\u00beb"));
+}
+
 TEST(RegexSyntax, APlusBehindAnIntervalRepeatsIt) {
   EXPECT_THAT(matches("a{2}+", "aaaaa"), ElementsAre("aaaa"));
   EXPECT_THAT(matches("(?:ab){1,2}+c", "ababababc"), ElementsAre("ababababc"));
   EXPECT_THAT(matches("xa{2}?", "xaax"), ElementsAre("xaa", "x")) << "a question mark leaves it out";
   EXPECT_THAT(matches("a{,2}", "aaa"), ElementsAre("aa", "a"));
   EXPECT_THAT(matches("a{b", "a{b"), ElementsAre("a{b"));
+  EXPECT_THAT(matches("a{,}", "aa{,}"), ElementsAre("a{,}")) << "an interval has a bound";
 }
 
 TEST(RegexSyntax, MLetsADotTakeLineEndsAndAnchorsAreThoseOfLines) {
@@ -76,6 +107,8 @@ TEST(RegexSyntax, WhatHasNoCounterpartIsRefused) {
   EXPECT_THAT(refusal("[[:blank:]]"), HasSubstr("has the class [:blank:], which is not done"));
   EXPECT_THAT(refusal("[a"), HasSubstr("has a class without an end"));
   EXPECT_THAT(refusal("a\\"), HasSubstr("has a backslash at its end"));
+  EXPECT_THAT(refusal("\\p{Han"), HasSubstr("has a property without an end"));
+  EXPECT_THAT(refusal("\\p{Letters}"), HasSubstr("not a regular expression: '\\p{Letters}'"));
   EXPECT_THAT(refusal(std::string(100, '[')), HasSubstr("classes within classes, too deep"));
   EXPECT_THAT(refusal("\\C"), HasSubstr("not a regular expression: '\\C'"));
   EXPECT_THAT(refusal("*"), HasSubstr("not a regular expression: '*'"));
