@@ -21,11 +21,19 @@ struct RopeFamily {
 };
 
 // Families that rotate whole heads, in all layers alike.
-constexpr RopeFamily kWhole[] = {{"llama", "LlamaForCausalLM"},         {"mistral", "MistralForCausalLM"},   {"mixtral", "MixtralForCausalLM"},
-                             {"qwen2", "Qwen2ForCausalLM"},         {"qwen2_moe", "Qwen2MoeForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"},
-                             {"qwen3_moe", "Qwen3MoeForCausalLM"},  {"gemma", "GemmaForCausalLM"},       {"gemma2", "Gemma2ForCausalLM"},
-                             {"llama4_text", "Llama4ForCausalLM"},  {"gpt_oss", "GptOssForCausalLM"},    {"deepseek_v3", "DeepseekV3ForCausalLM"},
-                             {"deepseek_v32", "DeepseekV32ForCausalLM"}};
+constexpr RopeFamily kWhole[] = {{"llama", "LlamaForCausalLM"},
+                                 {"mistral", "MistralForCausalLM"},
+                                 {"mixtral", "MixtralForCausalLM"},
+                                 {"qwen2", "Qwen2ForCausalLM"},
+                                 {"qwen2_moe", "Qwen2MoeForCausalLM"},
+                                 {"qwen3", "Qwen3ForCausalLM"},
+                                 {"qwen3_moe", "Qwen3MoeForCausalLM"},
+                                 {"gemma", "GemmaForCausalLM"},
+                                 {"gemma2", "Gemma2ForCausalLM"},
+                                 {"llama4_text", "Llama4ForCausalLM"},
+                                 {"gpt_oss", "GptOssForCausalLM"},
+                                 {"deepseek_v3", "DeepseekV3ForCausalLM"},
+                                 {"deepseek_v32", "DeepseekV32ForCausalLM"}};
 // Families whose layers with a window rotate in their own way.
 constexpr RopeFamily kOfKinds[] = {{"gemma3_text", "Gemma3ForCausalLM"}, {"olmo3", "Olmo3ForCausalLM"}};
 constexpr RopeFamily kPartial[] = {{"glm4_moe", "Glm4MoeForCausalLM"}, {"qwen3_next", "Qwen3NextForCausalLM"}};
@@ -110,7 +118,8 @@ TEST(HuggingFaceRope, Llama3sRotationIsNotBesideLayersWithTheirOwn) {
 
 // The weights are rearranged for one way of rotation on their way out too.
 TEST(HuggingFaceRope, ModelsOfTwoRotationsAreNotWritten) {
-  const std::string model = "decoder_block=olmo3 base_num_decoder_layers=4 sliding_window_size=16 use_qk_norm=true local_rope_type=default ";
+  const std::string model =
+      "decoder_block=olmo3 base_num_decoder_layers=4 sliding_window_size=16 use_qk_norm=true local_rope_type=default ";
   EXPECT_EQ(test::message_of([&] { file_of(model + "rope_type=yarn rope_interleave=false"); }), "no error");
   for (const char* rope : {"rope_type=yarn", "rope_type=llama3.1"})
     EXPECT_THAT(test::message_of([&] { file_of(model + rope); }),
@@ -120,7 +129,8 @@ TEST(HuggingFaceRope, ModelsOfTwoRotationsAreNotWritten) {
 
 TEST(HuggingFaceRope, GptOssIsStretchedUnlessItSaysOtherwise) {
   const RopeFamily gpt_oss{"gpt_oss", "GptOssForCausalLM"};
-  for (const char* none : {"", R"(, "rope_scaling": null)", R"(, "rope_parameters": null)", R"(, "rope_theta": 9000.0, "rope_scaling": null)"}) {
+  for (const char* none :
+       {"", R"(, "rope_scaling": null)", R"(, "rope_parameters": null)", R"(, "rope_theta": 9000.0, "rope_scaling": null)"}) {
     auto keys = rope_keys(rope_file(gpt_oss, none));
     EXPECT_EQ(keys["rope_type"], "yarn") << none;
     EXPECT_EQ(keys["rope_factor"], "32");
@@ -130,8 +140,9 @@ TEST(HuggingFaceRope, GptOssIsStretchedUnlessItSaysOtherwise) {
   }
   for (const char* plain : {R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 9000.0})", R"(, "rope_parameters": {})"})
     EXPECT_EQ(rope_keys(rope_file(gpt_oss, plain))["rope_type"], "default") << plain;
-  const std::string model = "decoder_block=gpt_oss base_mlp_dim=32 num_experts=4 num_experts_per_tok=2 base_moe_mlp_dim=32 sliding_window_size=16 "
-                            "attention_sink=true attention_bias=true routed_bias=true mlp_bias=true mlp_activations_limit=7.0 ";
+  const std::string model =
+      "decoder_block=gpt_oss base_mlp_dim=32 num_experts=4 num_experts_per_tok=2 base_moe_mlp_dim=32 sliding_window_size=16 "
+      "attention_sink=true attention_bias=true routed_bias=true mlp_bias=true mlp_activations_limit=7.0 ";
   EXPECT_THAT(file_of(model + "rope_type=default rope_max_timescale=5000"), HasSubstr("\"rope_type\": \"default\""));
   EXPECT_EQ(rope_keys(file_of(model + "rope_type=default rope_max_timescale=5000"))["rope_max_timescale"], "5000");
   EXPECT_EQ(rope_keys(file_of(model + "rope_type=yarn rope_interleave=false"))["rope_type"], "yarn");
