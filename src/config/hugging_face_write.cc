@@ -314,13 +314,6 @@ Ordered config_of(const Settings& s, const ModelShape& shape, const std::string&
   return json;
 }
 
-// Weights are rearranged for one way of rotation in all layers.
-void check_rotation(const Settings& settings, const ModelShape& shape) {
-  if (!rope_is_interleaved(settings) || !rotation_of_windows(settings) || window_of(shape) == 0) return;
-  refuse("layers with a window rotate halves of a head, and the others neighbours: Hugging Face's models have one way",
-         settings.origin("local_rope_type").where, "keep the checkpoint as it is");
-}
-
 // The file must describe the model that it was written for.
 void check_said(const Settings& settings, const std::string& text) {
   Settings read;
@@ -340,9 +333,7 @@ void check_said(const Settings& settings, const std::string& text) {
 }  // namespace
 
 std::string hugging_face_config_of(const Settings& settings, const std::string& dtype) {
-  const ModelShape shape = model_shape(settings);
-  check_rotation(settings, shape);
-  const std::string text = config_of(settings, shape, dtype).dump(2) + "\n";
+  const std::string text = config_of(settings, model_shape(settings), dtype).dump(2) + "\n";
   check_said(settings, text);
   return text;
 }

@@ -1,16 +1,32 @@
 #include "train/hugging_face.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/core.h>
 
+#include "base/error.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "config/hugging_face.h"
 
 namespace moesh::train {
 
+namespace {
+
+// Heads are rearranged for one way of rotation in all layers.
+void check_rotation(const config::Settings& settings, const config::ModelShape& shape) {
+  const bool has_window =
+      std::any_of(shape.of_cycle.begin(), shape.of_cycle.end(), [](const config::LayerShape& layer) { return layer.window > 0; });
+  if (!has_window || !config::rope_is_interleaved(settings) || !config::rotation_of_windows(settings)) return;
+  refuse("layers with a window rotate halves of a head, and the others neighbours: Hugging Face's models have one way",
+         settings.origin("local_rope_type").where, "rope_interleave=false with rope_type=yarn, or local_rope_type=as_others");
+}
+
+}  // namespace
+
 store::HuggingFaceModel hugging_face_model(const config::Settings& settings, const config::ModelShape& shape) {
+  check_rotation(settings, shape);
   store::HuggingFaceModel model;
   const bool latent = shape.attention.latent;
   model.family = shape.block == config::Block::deepseek && !latent ? store::kGlm : settings.text("decoder_block");

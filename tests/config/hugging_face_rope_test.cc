@@ -116,17 +116,6 @@ TEST(HuggingFaceRope, Llama3sRotationIsNotBesideLayersWithTheirOwn) {
   }
 }
 
-// The weights are rearranged for one way of rotation on their way out too.
-TEST(HuggingFaceRope, ModelsOfTwoRotationsAreNotWritten) {
-  const std::string model =
-      "decoder_block=olmo3 base_num_decoder_layers=4 sliding_window_size=16 use_qk_norm=true local_rope_type=default ";
-  EXPECT_EQ(test::message_of([&] { file_of(model + "rope_type=yarn rope_interleave=false"); }), "no error");
-  for (const char* rope : {"rope_type=yarn", "rope_type=llama3.1"})
-    EXPECT_THAT(test::message_of([&] { file_of(model + rope); }),
-                HasSubstr("layers with a window rotate halves of a head, and the others neighbours: Hugging Face's models have one way"))
-        << rope;
-}
-
 TEST(HuggingFaceRope, GptOssIsStretchedUnlessItSaysOtherwise) {
   const RopeFamily gpt_oss{"gpt_oss", "GptOssForCausalLM"};
   for (const char* none :
