@@ -167,7 +167,7 @@ class LayoutDraw {
   }
 
   void add_memory() {
-    static const std::vector<std::string> kPolicies{"", "full", "minimal", "minimal_with_context", "save_dot_with_context_except_mlp",
+    static const std::vector<std::string> kPolicies{"everything", "full", "minimal", "minimal_with_context", "save_dot_with_context_except_mlp",
                                                     "save_dot_except_mlpwi", "save_dot_except_mlp", "save_qkv_proj",
                                                     "qkv_proj_offloaded", "custom", "minimal_offloaded", "save_out_proj"};
     static const std::vector<std::string> kTensors{"context", "mlpwi_0", "mlpwi_1", "mlpwo", "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo",

@@ -187,7 +187,7 @@ constexpr StepToTime kSteps[] = {
      "compile_topology=cpu-2 ici_fsdp_parallelism=1 ici_data_parallelism=2"},
     {kDense,
      "base_emb_dim=1024 base_mlp_dim=4096 base_num_query_heads=16 base_num_kv_heads=8 head_dim=64 base_num_decoder_layers=1 "
-     "vocab_size=16000 max_target_length=512 per_device_batch_size=2 remat_policy=",
+     "vocab_size=16000 max_target_length=512 per_device_batch_size=2 remat_policy=everything",
      "compile_topology=cpu-1"},
     {kExperts,
      "base_emb_dim=512 base_mlp_dim=1024 base_moe_mlp_dim=1024 base_num_query_heads=8 base_num_kv_heads=4 head_dim=64 "

@@ -19,6 +19,14 @@ bool is_null_word(std::string_view text) {
   return word.empty() || word == "null" || word == "none" || word == "~";
 }
 
+// MaxText takes None for these too, and does then what their defaults say. A key whose default is null is not among them.
+constexpr std::array<std::string_view, 6> kNullIsDefault{"attn_logits_soft_cap",        "final_logits_soft_cap",
+                                                         "experimental_sa_quant_q_fp8", "experimental_sa_quant_k_fp8",
+                                                         "remat_policy",                "use_grpo"};
+bool takes_null_as_default(const Key& key) {
+  return std::find(kNullIsDefault.begin(), kNullIsDefault.end(), key.name) != kNullIsDefault.end();
+}
+
 std::optional<bool> parse_boolean(std::string_view text) {
   constexpr std::array<std::string_view, 4> kTrue{"true", "yes", "on", "1"};
   constexpr std::array<std::string_view, 4> kFalse{"false", "no", "off", "0"};
@@ -211,6 +219,7 @@ Value read_value(const Key& key, const YamlNode& node) {
   const bool scalar = node.type == YamlNode::Type::scalar;
   const bool null = node.type == YamlNode::Type::null || (scalar && !node.quoted && is_null_word(node.scalar));
   const bool takes_null = key.initial == "null";
+  if ((null || (scalar && is_null_word(node.scalar))) && takes_null_as_default(key)) return read_value(key, key.initial, node.where);
   if (null && takes_null) return Null{};
   if (is_list(key.kind) && null) {
     YamlNode empty;

@@ -115,6 +115,15 @@ std::string commands_of(Stage stage, const OnMachine& on, const std::vector<Foun
   return text;
 }
 
+// Of commands that name a policy of moesh's own; empty if none does.
+std::string own_policy_words(const std::vector<Found>& rows, int width) {
+  const auto keeps_everything = [](const Found& found) {
+    return std::find(found.offer.keys.begin(), found.offer.keys.end(), "remat_policy=everything") != found.offer.keys.end();
+  };
+  if (std::none_of(rows.begin(), rows.end(), keeps_everything)) return "";
+  return "\n" + wrapped("remat_policy=everything is moesh's own: MaxText has no policy that saves all.\n", width, 2);
+}
+
 std::string nearest_words(Stage stage, const Outcome& outcome) {
   if (!outcome.nearest && outcome.counts.layouts == outcome.counts.too_large)
     return fmt::format("nothing fits: {} alone take {} a device or more, {} are there", stage ? "parameters" : "parameters and moments",
@@ -169,7 +178,7 @@ std::string to_text(const Told& told, int width) {
   text += "\n";
   if (outcome.front.empty()) return text + wrapped("On " + devices_words(last) + " " + nearest_on(last) + ".\n", width, 2);
   const std::vector<Found> rows = shown(told);
-  text += table_of(told, rows, width) + "\n" + commands_of(told.stage, last, rows);
+  text += table_of(told, rows, width) + "\n" + commands_of(told.stage, last, rows) + own_policy_words(rows, width);
   if (told.against) text += "\n" + against_words(told, outcome.front.front(), width);
   return text + "\n" + wrapped("Not tried: " + join(never_tried(told.stage), "; ") + ".\n", width, 2);
 }

@@ -5,7 +5,7 @@
 namespace moesh::train {
 namespace {
 
-// The names that each of MaxText's policies keeps, apart from "" and full.
+// The names that each of MaxText's policies keeps, apart from full.
 std::set<std::string> kept_names(const config::Settings& settings) {
   const std::string& policy = settings.text("remat_policy");
   const std::set<std::string> projections{"query_proj", "key_proj", "value_proj", "qkv_proj"};
@@ -21,6 +21,8 @@ std::set<std::string> kept_names(const config::Settings& settings) {
   if (policy == "save_dot_except_mlpwi") return and_also(attention, {"mlpwo"});
   const std::set<std::string> dots = and_also(attention, {"mlpwi", "mlpwi_0", "mlpwi_1", "mlpwo"});
   if (policy == "minimal" || policy == "minimal_offloaded") return dots;
+  if (policy == "minimal_with_quantization") return and_also(dots, {"quantization"});
+  if (policy == "minimal_with_context_and_quantization") return and_also(dots, {"context", "quantization"});
   if (policy == "minimal_with_context" || policy == "minimal_flash") return and_also(dots, {"context"});
   std::set<std::string> chosen;
   for (const std::string_view name : config::kSavedValues) {
@@ -46,8 +48,8 @@ std::set<std::string> with_other_names(std::set<std::string> names, const config
 graph::Remat remat_of(const config::Settings& settings) {
   const std::string& policy = settings.text("remat_policy");
   graph::Remat remat;
-  remat.save_all = policy.empty();
-  if (policy.empty() || policy == "full") return remat;
+  remat.save_all = policy == "everything";
+  if (remat.save_all || policy == "full") return remat;
   remat.tags = with_other_names(kept_names(settings), settings);
   return remat;
 }

@@ -259,7 +259,7 @@ TEST(Fit, RoundsTheSpeedOfAnOffer) {
 // Only on one device: several devices must add up all gradients before any of them is applied.
 TEST(Fit, OffersToMakeGradientsAgainWhereAllOfThemAreKept) {
   const std::string request =
-      "model_name=qwen3-0.6b dtype=bfloat16 per_device_batch_size=1 max_target_length=256 remat_policy= remat_gradients=false ";
+      "model_name=qwen3-0.6b dtype=bfloat16 per_device_batch_size=1 max_target_length=256 remat_policy=everything remat_gradients=false ";
   EXPECT_NE(find(remedies(request + "compile_topology=cpu-1"), {"remat_gradients=true"}), nullptr);
   const Remedies of_several = remedies(request + "compile_topology=cpu-2 ici_data_parallelism=2 ici_fsdp_parallelism=1");
   EXPECT_EQ(find(of_several, {"remat_gradients=true"}), nullptr);

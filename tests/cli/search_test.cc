@@ -42,6 +42,14 @@ TEST(Search, TellsHowMuchItDidNotTry) {
   EXPECT_THAT(all.out, AllOf(HasSubstr(": the others do not fit, or cannot be better."), Not(HasSubstr("not tried, as"))));
 }
 
+TEST(Search, SaysWhichPolicyMaxTextLacks) {
+  const std::string request = "search model_name=llama3-8b compile_topology=h100-8 per_device_batch_size=1 max_target_length=2048 --most 50 ";
+  const std::string told = "\nremat_policy=everything is moesh's own: MaxText has no policy that saves all.\n";
+  const std::string open = outcome(request).out;
+  EXPECT_THAT(open, AllOf(HasSubstr(" remat_policy=everything\n"), HasSubstr(told)));
+  EXPECT_THAT(outcome(request + "remat_policy=full").out, Not(HasSubstr("moesh's own")));
+}
+
 TEST(Search, CountsPlansThatDifferFromOthers) {
   const std::string line =
       "search model_name=qwen2.5-7b compile_topology=h800-1 per_device_batch_size=1 override_model_config=true "

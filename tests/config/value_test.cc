@@ -36,6 +36,39 @@ TEST(Value, TakesTheUsualWordsForTrueAndFalse) {
     EXPECT_EQ(value_refusal("scan_layers", word), refused_value("scan_layers", word, "true or false"));
 }
 
+// The keys here that may be None by MaxText's types.
+constexpr const char* kMayBeNone[] = {
+    "attn_logits_soft_cap", "attn_module_name", "checkpoint_conversion_fn", "checkpoint_todelete_full_path",
+    "checkpoint_todelete_subdir", "distill_alpha_end", "distill_beta_end", "distill_layer_indices", "distill_temperature_end",
+    "experimental_sa_quant_k_fp8", "experimental_sa_quant_q_fp8", "final_logits_soft_cap", "grain_index_storage_option",
+    "hf_access_token", "hf_data_dir", "hf_eval_files", "hf_eval_split", "hf_name", "hf_train_files", "image_size_for_vit",
+    "jax_cache_dir", "local_sa_block_kv", "local_sa_block_kv_compute", "local_sa_block_kv_dkv", "local_sa_block_kv_dkv_compute",
+    "local_sa_block_kv_dq", "local_sa_block_q", "local_sa_block_q_dkv", "local_sa_block_q_dq", "local_sa_fuse_reciprocal",
+    "local_sa_k_layout", "local_sa_q_layout", "local_sa_use_base2_exp", "local_sa_use_fused_bwd_kernel", "local_sa_v_layout",
+    "local_use_splash_scheduler", "lti_layer_indices", "max_num_batched_tokens", "max_num_checkpoints_to_keep", "max_num_seqs",
+    "metrics_file", "multi_tier_checkpointing_backup_interval_minutes", "multi_tier_checkpointing_backup_interval_steps",
+    "muon_consistent_rms", "num_diloco_fragments", "offline_data_dir", "padded_base_moe_mlp_dim", "quantization", "remat_policy",
+    "remat_policy_for_vit", "sharding_strategy", "stop_strings", "student_params_to_update", "tokenizer_path", "use_grpo",
+    "vertex_tensorboard_project", "vertex_tensorboard_region", "video_max_grid_h", "video_max_grid_t", "video_max_grid_w",
+    "weight_sparsity_m", "weight_sparsity_n"};
+
+TEST(Value, TakesNullWhereMaxTextDoes) {
+  for (const char* name : kMayBeNone) {
+    ASSERT_NE(find_key(name), nullptr) << name;
+    const Key& key = *find_key(name);
+    const Value none = read(name, "null");
+    const bool is_none = none == Value() || none == Value(std::string()) || none == Value(std::vector<std::string>()) ||
+                         none == Value(std::vector<std::int64_t>());
+    EXPECT_TRUE(is_none || none == read_value(key, key.initial, "the schema")) << name << " " << to_string(none);
+    for (const char* word : {"None", "none", ""}) EXPECT_EQ(read(name, word), none) << name << " " << word;
+    for (const char* text : {"null", "None", "none", "''", "'none'"}) {
+      const YamlNode file = parse_yaml(std::string(name) + ": " + text + "\n", "f.yml");
+      EXPECT_NO_THROW(read_value(key, file.items.at(0))) << name << " " << text;
+    }
+  }
+  for (const char* word : {"null", "None", "none", "", "''", "'none'"}) EXPECT_EQ(shown("remat_policy", word), "full") << word;
+}
+
 TEST(Value, TakesIntegersHoweverTheyAreWritten) {
   for (const char* text : {"1000", "+1000", "1_000", "1e3", "1000.0", "1E3"}) {
     EXPECT_EQ(read("steps", text), Value(std::int64_t{1000})) << text;

@@ -142,7 +142,7 @@ std::pair<std::vector<double>, std::vector<std::vector<double>>> losses_and_para
 // Without clipping, an update does not depend on the gradient norm, so the bits must be the same.
 TEST(RematGradients, TrainToTheSameBitsInLessMemory) {
   for (const std::string more : {"", "scan_layers=false", "opt_type=adam_pax", "opt_type=sgd", "opt_type=muon", "logits_via_embedding=true",
-                                 "remat_policy=", "gradient_accumulation_steps=2", "dtype=bfloat16", "mu_dtype=bfloat16",
+                                 "remat_policy=everything", "gradient_accumulation_steps=2", "dtype=bfloat16", "mu_dtype=bfloat16",
                                  "base_num_decoder_layers=1"}) {
     const std::string request = kFewTokens + "gradient_clipping_threshold=0 " + more;
     test::Training kept(request + " remat_gradients=false"), remade(request);

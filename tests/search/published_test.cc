@@ -25,7 +25,7 @@ constexpr Published kPublished[] = {
     // NeMo's recipe for Mixtral-8x7B on 256 H200
     {"model_name=mixtral-8x7b compile_topology=h200-256 max_target_length=4096 per_device_batch_size=4 sparse_matmul=false capacity_factor=1",
      "ici_fsdp_parallelism=32 ici_expert_parallelism=8 moe_dispatch_no_expert_sharding=true per_device_batch_size=2 "
-     "gradient_accumulation_steps=2 remat_policy="},
+     "gradient_accumulation_steps=2 remat_policy=everything"},
     // a benchmark of DeepSeek-V3 by MaxText on eight nodes of B200
     {"model_name=deepseek3-671b compile_topology=b200-8 compile_topology_num_slices=8 max_target_length=4096 per_device_batch_size=4 "
      "weight_dtype=bfloat16 sparse_matmul=false capacity_factor=1.25",

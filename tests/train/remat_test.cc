@@ -67,7 +67,7 @@ const std::vector<Case>& sparse_cases() {
       {"save_dot_with_context_except_mlp", 3},
       {"save_qkv_proj", 3},
       {"save_out_proj", 3},
-      {"", 0},
+      {"everything", 0},
   };
   return all;
 }
@@ -136,11 +136,11 @@ TEST(RematOfExperts, SparesWhatTravels) {
   // weights' gradients, those that came back for the router's.
   EXPECT_EQ(in_regions(made(kAllToAll, "full"), Kind::all_to_all), 6 * layers);
   EXPECT_EQ(in_regions(made(kAllToAll, "minimal"), Kind::all_to_all), 6 * layers);
-  EXPECT_EQ(in_regions(made(kAllToAll, ""), Kind::all_to_all), 4 * layers);
+  EXPECT_EQ(in_regions(made(kAllToAll, "everything"), Kind::all_to_all), 4 * layers);
   // Choices, weights and tokens are gathered in the forward pass, the gradients of the results in the backward pass.
   EXPECT_EQ(in_regions(made(kRing, "full"), Kind::all_gather), 7 * layers);
   EXPECT_EQ(in_regions(made(kRing, "minimal"), Kind::all_gather), 7 * layers);
-  EXPECT_EQ(in_regions(made(kRing, ""), Kind::all_gather), 4 * layers);
+  EXPECT_EQ(in_regions(made(kRing, "everything"), Kind::all_gather), 4 * layers);
 }
 
 // On a mesh where expert products leave partial sums, saving the products avoids repeating their reductions.
@@ -212,7 +212,7 @@ class RematOfExpertsBy : public ::testing::TestWithParam<Strategy> {
     const std::string request = kExperts + kMesh + GetParam().words + changes + " remat_policy=";
     const Gradients expected = gradients_of(request + "full");
     for (const std::string policy :
-         {"minimal", "custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=device", "custom moe_mlpwo=device", ""}) {
+         {"minimal", "custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=device", "custom moe_mlpwo=device", "everything"}) {
       EXPECT_LE(distance(gradients_of(request + policy), expected), tolerance) << changes << policy;
     }
   }
@@ -243,7 +243,7 @@ TEST(RematOfExpertsSlow, IsAsRecorded) {
        {"mixtral", "mixtral-unscanned", "mixtral-bf16", "deepseek3", "qwen3moe", "gptoss", "gptoss-unscanned"}) {
     for (const std::string ring : {"true", "false"}) {
       for (const std::string policy :
-           {"minimal", "custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=offload", ""}) {
+           {"minimal", "custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=offload", "everything"}) {
         if (test::kIsSanitized && run != "mixtral") continue;
         std::vector<std::string> line{"verify", (test::kRecordedRuns / run).string()};
         for (const std::string& word :
