@@ -10,6 +10,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/whole_file.h"
+#include "config/attention_parts.h"
 #include "config/hugging_face_families.h"
 
 namespace moesh::config {
@@ -103,6 +104,17 @@ void fill_in(Json& config, std::string_view model_type, const std::string& where
   }
 }
 
+// MaxText's layers of most families ignore these parts, which Hugging Face's have.
+void give_parts_anywhere(HuggingFaceReader& reader) {
+  Settings read;
+  for (const HuggingFaceKey& given : reader.settings()) {
+    for (const char* key : {"decoder_block", "attention_type", "attention_bias", "use_qk_norm"}) {
+      if (given.key == key) read.set(key, read_value(*find_key(key), given.value, given.where), {Source::preset, given.where});
+    }
+  }
+  if (asks_for_parts_anywhere(read)) reader.give("bias_and_norm_anywhere", true);
+}
+
 void read_model(const Described& described, const Json& config, const std::string& where, std::vector<HuggingFaceKey>& keys) {
   Json whole = config;
   fill_in(whole, described.family->model_type, where);
@@ -111,6 +123,7 @@ void read_model(const Described& described, const Json& config, const std::strin
   check_quantization(reader);
   ignore_what_is_said_besides(reader, whole);
   described.family->read(reader);
+  give_parts_anywhere(reader);
   reader.expect_off("attention_dropout");
   reader.finish();
 }

@@ -16,6 +16,24 @@ bool has_experts(Block block) {
                                                  Block::gpt_oss, Block::llama4, Block::envy, Block::qwen3_next});
 }
 
+// Whether the interval says how layers differ; Gemma 3 and 4 and DeepSeek have ways of their own, and only moesh has qwen2_moe.
+bool may_have_interval(const ModelShape& shape, const Settings& settings) {
+  const bool has_lists =
+      !settings.texts("layer_attention").empty() || !settings.texts("layer_mlp").empty() || !settings.texts("layer_positions").empty();
+  return has_lists || is_deepseek(shape.block) ||
+         is_one_of(shape.block, {Block::gpt_oss, Block::olmo3, Block::llama4, Block::envy, Block::qwen3_next, Block::gemma3, Block::gemma4,
+                                 Block::qwen2_moe});
+}
+
+// Where layers do not differ, MaxText stacks one for each interval, and leaves out the others.
+void check_interval(const ModelShape& shape, const Settings& settings) {
+  const std::int64_t interval = settings.integer("inhomogeneous_layer_cycle_interval");
+  if (!shape.scan || interval <= 1 || may_have_interval(shape, settings)) return;
+  refuse(fmt::format("inhomogeneous_layer_cycle_interval={} is no part of decoder_block={}: MaxText would build {} of its {}", interval,
+                     settings.text("decoder_block"), shape.layers / interval, counted(shape.layers, "layer")),
+         settings.origin("inhomogeneous_layer_cycle_interval").where, "inhomogeneous_layer_cycle_interval=1");
+}
+
 void check_layers(const ModelShape& shape, const Settings& settings) {
   if (shape.dense_layers > shape.layers) {
     refuse(fmt::format("first_num_dense_layers is {}, of {} in all", shape.dense_layers, counted(shape.layers, "layer")),
@@ -26,6 +44,7 @@ void check_layers(const ModelShape& shape, const Settings& settings) {
                        kMostWrittenLayers),
            settings.origin("base_num_decoder_layers").where, "scan_layers=true");
   }
+  check_interval(shape, settings);
   if (shape.cycle > kMostWrittenLayers) {
     refuse(fmt::format("a cycle of {}, at most {} are written out", counted(shape.cycle, "layer"), kMostWrittenLayers),
            settings.origin("inhomogeneous_layer_cycle_interval").where);
@@ -72,8 +91,6 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("{} is no part of attention_type=mla", key), settings.origin(key).where, fmt::format("{}=false", key));
   };
   not_latent(shape.attention.sinks, "attention_sink");
-  not_latent(shape.attention.bias, "attention_bias");
-  not_latent(shape.attention.norm != HeadNorm::none, "use_qk_norm");
   not_latent(shape.attention.fused, "fused_qkv");
   if (settings.boolean("use_qk_clip")) check_clip(shape, settings);
   if (settings.boolean("use_indexer")) check_indexer(shape, settings);
@@ -177,7 +194,7 @@ void check_delta(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("{}=true is not there for decoder_block={}", key, settings.text("decoder_block")), where(key),
            fmt::format("{}=false", key));
   };
-  for (const char* key : {"fused_qkv", "attention_bias", "attention_sink", "temperature_tuning"}) has_none(key);
+  for (const char* key : {"fused_qkv", "attention_sink", "temperature_tuning"}) has_none(key);
   for (const char* key : {"layer_attention", "layer_positions", "layer_mlp"}) {
     if (settings.texts(key).empty()) continue;
     refuse(fmt::format("{} is not heeded by decoder_block={}", key, settings.text("decoder_block")),

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/attention_parts.h"
 #include "config/model_check.h"
 
 namespace moesh::config {
@@ -43,7 +44,7 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.rotary_dim = share_of(shape.head_dim, settings.real("partial_rotary_factor"));
   shape.fused = settings.boolean("fused_qkv");
   shape.scales_query_by_position = settings.boolean("temperature_tuning");
-  shape.bias = settings.boolean("attention_bias");
+  shape.bias = settings.boolean("attention_bias") && takes_attention_bias(settings);
   shape.out_bias = shape.bias && settings.boolean("attention_out_bias");
   shape.sinks = settings.boolean("attention_sink");
   shape.score_scale = settings.real("attention_score_scale");
@@ -172,14 +173,8 @@ bool has_own_cycle(Block block) {
 
 HeadNorm head_norm_of(Block block, const Settings& settings) {
   if (is_one_of(block, {Block::gemma3, Block::gemma4, Block::qwen3_next})) return HeadNorm::each;
-  if (is_one_of(block, {Block::plain, Block::gpt3, Block::gemma, Block::gemma2}) || !settings.boolean("use_qk_norm")) return HeadNorm::none;
+  if (!settings.boolean("use_qk_norm") || !takes_head_norms(settings)) return HeadNorm::none;
   return block == Block::llama4 ? HeadNorm::after_rope : block == Block::olmo3 ? HeadNorm::all : HeadNorm::each;
-}
-
-// Whether the family scales scores; otherwise the query's kernel is scaled instead.
-bool has_own_scale(Block block) {
-  return is_one_of(block, {Block::qwen2, Block::qwen3, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt3, Block::gpt_oss,
-                           Block::llama4, Block::gemma3, Block::olmo3, Block::envy, Block::qwen3_next});
 }
 
 // For each layer of a cycle that `key` lists, the index in `known` of its word. Empty if the key is.

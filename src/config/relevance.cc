@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "config/attention_parts.h"
 #include "config/data_kind.h"
 #include "config/model_shape.h"
 #include "config/pipeline.h"
@@ -74,7 +75,7 @@ bool has_still_layers(S s) {
   const char* layers = s.boolean("scan_layers") ? "inhomogeneous_layer_cycle_interval" : "base_num_decoder_layers";
   return interval > 0 && interval <= s.integer(layers);
 }
-bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s, {Block::gpt3, Block::qwen2}); }
+bool may_have_out_bias(S s) { return s.boolean("attention_bias") && takes_attention_bias(s) && !is_block(s, Block::qwen2); }
 bool may_share_experts(S s) {
   if (has_delta_layers(s) || (is_block(s, Block::gemma4) && !has_experts(s))) return false;  // Qwen3-Next has one, whatever the key says
   return may_share_experts(block_of(s));
@@ -118,7 +119,9 @@ constexpr std::string_view kOfMixedMlps[] = {"layer_mlp"};
 constexpr std::string_view kOfWindows[] = {"sliding_window_size"};
 constexpr std::string_view kOfCycles[] = {"inhomogeneous_layer_cycle_interval"};
 constexpr std::string_view kOfBiases[] = {"attention_out_bias"};
-constexpr std::string_view kOfChosenBiases[] = {"attention_bias", "attention_sink"};
+constexpr std::string_view kOfChosenBiases[] = {"attention_bias"};
+constexpr std::string_view kOfSinks[] = {"attention_sink"};
+constexpr std::string_view kOfIgnoredParts[] = {"bias_and_norm_anywhere"};
 constexpr std::string_view kOfChosenScales[] = {"norm_scales_above_one"};
 constexpr std::string_view kOfChunks[] = {"chunk_attn_window_size"};
 constexpr std::string_view kOfOwnPositions[] = {"nope_layer_interval"};
@@ -286,7 +289,9 @@ constexpr Need kNeeds[] = {
     {"decoder_block=gpt_oss, olmo3, gemma2, gemma3, gemma4 or deepseek4, or layer_attention", has_windows, kOfWindows},
     {"decoder_block=gpt_oss, olmo3, llama4, envy, qwen3_next or qwen3_5, or a list of layers", has_cycles, kOfCycles},
     {"attention_bias=true of another decoder_block than gpt3 or qwen2", may_have_out_bias, kOfBiases},
-    {"another decoder_block than gpt3", [](S s) { return !is_block(s, Block::gpt3); }, kOfChosenBiases},
+    {"decoder_block=gpt_oss, olmo3, qwen2 or qwen2_moe, as in MaxText", takes_attention_bias, kOfChosenBiases},
+    {"another decoder_block than gpt3", [](S s) { return !is_block(s, Block::gpt3); }, kOfSinks},
+    {"attention_bias=true or use_qk_norm=true, where MaxText ignores it", asks_for_parts_anywhere, kOfIgnoredParts},
     {"another decoder_block than gpt3, qwen3_next or qwen3_5",
      [](S s) { return !is_block(s, Block::gpt3) && !has_delta_layers(s); }, kOfChosenScales},
     {"another decoder_block than gpt3", [](S s) { return !is_block(s, Block::gpt3); }, kOfRotation},
@@ -306,9 +311,9 @@ constexpr Need kNeeds[] = {
      },
      kOfNormsBehindMlps},
     {"decoder_block=qwen3_custom_moe", [](S s) { return is_block(s, Block::qwen3_custom_moe); }, kOfCustomQwen},
-    // In families without such norms it still says how large query kernels are at first.
-    {"another decoder_block than gpt3, gemma3, qwen3_next or qwen3_5",
-     [](S s) { return !is_one_of(s, {Block::gpt3, Block::gemma3}) && !has_delta_layers(s); }, kOfChosenNorms},
+    // In families without such norms it may still say how large query kernels are at first.
+    {"decoder_block=envy, llama4, olmo3, qwen2, qwen2_moe, qwen3, qwen3_moe or qwen3_custom_moe, as in MaxText",
+     [](S s) { return takes_head_norms(s) || sizes_queries_by_norm(s); }, kOfChosenNorms},
     {"decoder_block=gemma, gemma2, gemma3 or gemma4", is_gemma, kOfGemmas},
     {"decoder_block=llama2, deepseek, gemma2, gemma3 or gemma4", caps_scores, kOfCaps},
     {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},
@@ -429,6 +434,12 @@ void note_irrelevant(const Settings& settings, std::vector<std::string>& notices
     if (!keys.empty()) told.push_back(fmt::format("{} (only with {})", join(keys, ", "), need.words));
   }
   if (!told.empty()) notices.push_back("without effect on this model or run: " + join(told, "; "));
+  const bool asks_for_norms = settings.is_by_user("use_qk_norm") && settings.boolean("use_qk_norm");
+  if (asks_for_norms && !takes_head_norms(settings) && sizes_queries_by_norm(settings)) {
+    notices.push_back(fmt::format(
+        "use_qk_norm=true changes no layer of decoder_block={}, as in MaxText: it says how large query kernels are at first",
+        settings.text("decoder_block")));
+  }
 }
 
 }  // namespace moesh::config

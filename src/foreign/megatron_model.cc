@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/rounding.h"
 #include "base/text.h"
+#include "config/attention_parts.h"
 #include "config/layer_cycle.h"
 #include "foreign/pattern.h"
 #include "foreign/vocabulary.h"
@@ -235,6 +236,7 @@ class Model {
       give("head_dim", head_dim.value_or(width_ / heads_));
       if (norms_heads) give_head_norms();
       give_biases();
+      give_parts_anywhere(norms_heads);
     }
     if (sinks_ && is_block("gpt_oss")) {
       give("attention_sink", true);
@@ -262,6 +264,15 @@ class Model {
     if (has_bias_ && is_block("gpt_oss")) give("mlp_bias", true);
     if (has_bias_ && !is_block("gpt_oss"))
       translation_.differ("no --disable-bias-linear: products of MLPs have no biases here, a vector each");
+  }
+
+  // MaxText's layers of most families ignore these parts.
+  void give_parts_anywhere(bool norms_heads) {
+    config::Settings told;
+    told.set("decoder_block", std::string(block_), {});
+    told.set("attention_bias", has_bias_ || has_qkv_bias_, {});
+    told.set("use_qk_norm", norms_heads, {});
+    if (asks_for_parts_anywhere(told)) give("bias_and_norm_anywhere", true);
   }
 
   void give_positions() {

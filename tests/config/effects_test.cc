@@ -89,6 +89,7 @@ const std::vector<Effect> kEffects{
     {"attention_type=global", kDeepseek},
     {"sliding_window_size=2", kGptOss},
     {"attention_bias=false", kGptOss},
+    {"bias_and_norm_anywhere=true", kLlama + "attention_bias=true "},
     {"attention_sink=false", kGptOss},
     {"attention_sink=true", kLlama},
     {"mlp_bias=true", kDense},

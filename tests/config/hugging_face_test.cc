@@ -432,8 +432,21 @@ TEST(HuggingFace, CyclesThatContradictThemselvesAreRefused) {
   EXPECT_THAT(refused_by("layer_attention=[chunked]"), HasSubstr("layers see chunks of the sequence, and chunk_attn_window_size is 0"));
   EXPECT_THAT(refused_by("layer_positions=[learned]"), HasSubstr("layer_positions holds 'learned', rotary or none was expected"));
   EXPECT_THAT(refused_by("model_name=deepseek3-tiny fused_qkv=true"), HasSubstr("fused_qkv is no part of attention_type=mla"));
-  EXPECT_THAT(refused_by("model_name=deepseek3-tiny override_model_config=true attention_bias=true"),
-              HasSubstr("attention_bias is no part of attention_type=mla"));
+}
+
+// MaxText's layers of these families ignore the keys, and Hugging Face's do not.
+TEST(HuggingFace, BiasesAndNormsAreThereWhereMaxTextIgnoresThem) {
+  const std::string bias = R"(, "attention_bias": true)";
+  const std::string by_others[] = {llama(bias), body("gemma", "GemmaForCausalLM", bias), body("qwen3", "Qwen3ForCausalLM", bias), qwen(bias),
+                                   llama4(bias), glm4_moe(bias), glm4_moe(R"(, "use_qk_norm": true)")};
+  for (const std::string& text : by_others) {
+    EXPECT_EQ(keys_of(text)["bias_and_norm_anywhere"], "true") << text;
+    const ModelShape shape = model_shape(settings_in(text));
+    EXPECT_TRUE(shape.attention.bias || (shape.block == Block::deepseek && shape.attention.norm == HeadNorm::each)) << text;
+  }
+  const std::string as_in_maxtext[] = {llama(""), body("olmo3", "Olmo3ForCausalLM", bias), body("qwen2", "Qwen2ForCausalLM", ""),
+                                       qwen(""), llama4(R"(, "use_qk_norm": true)")};
+  for (const std::string& text : as_in_maxtext) EXPECT_FALSE(keys_of(text).contains("bias_and_norm_anywhere")) << text;
 }
 
 TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {

@@ -62,6 +62,8 @@ TEST(MegatronFamilies, AttentionHasABiasBehindItIfAllProductsHave) {
   const std::string biased = kOfAllKinds + "--swiglu --normalization RMSNorm --position-embedding-type rope --add-qkv-bias ";
   EXPECT_EQ(given(biased, "attention_bias"), "attention_bias=true");
   EXPECT_EQ(given(biased, "attention_out_bias"), "attention_out_bias is not given");
+  EXPECT_EQ(given(biased, "bias_and_norm_anywhere"), "bias_and_norm_anywhere=true") << "no family of MaxText's has these";
+  EXPECT_EQ(given(kOfAllKinds + "--disable-bias-linear", "bias_and_norm_anywhere"), "bias_and_norm_anywhere is not given");
   EXPECT_EQ(given(biased + "--disable-bias-linear", "attention_out_bias"), "attention_out_bias=false");
 }
 
