@@ -1,4 +1,9 @@
 // Contradictions between keys, each refused with both values and a way out.
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <vector>
+
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -104,6 +109,20 @@ void check_evaluation(const Settings& settings) {
          settings.origin("eval_steps").where, "eval_steps=-1 for the validation set once, or a number of batches");
 }
 
+// The folder is looked for checkpoints, which are named by numbers.
+void check_folder_aside(const Settings& settings) {
+  constexpr const char* kKey = "checkpoint_todelete_subdir";
+  if (settings.is_null(kKey)) return;
+  const std::string& name = settings.text(kKey);
+  const std::vector<std::string> parts = split(name, '/');
+  const auto leads_away = [](const std::string& part) { return part.empty() || part == "." || part == ".."; };
+  const bool is_step = !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) != 0;
+  if (!name.empty() && !is_step && std::none_of(parts.begin(), parts.end(), leads_away)) return;
+  refuse(fmt::format("{} is '{}', the name of a folder beside the checkpoints was expected, which begins with no digit", kKey,
+                     shorten(name, 80)),
+         settings.origin(kKey).where, fmt::format("{}=.todelete, or null to remove old checkpoints", kKey));
+}
+
 }  // namespace
 
 std::string diluted_losses(const Settings& settings) {
@@ -142,6 +161,7 @@ void check_settings(const Settings& settings) {
   check_routing(settings);
   check_schedule(settings);
   check_evaluation(settings);
+  check_folder_aside(settings);
 }
 
 }  // namespace moesh::config

@@ -253,7 +253,8 @@ constexpr std::string_view kOfDocuments[] = {"use_truncation"};
 constexpr std::string_view kOfUnpacked[] = {"use_truncation"};
 
 constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkpoint_on_start", "save_checkpoint_on_completion",
-                                               "async_checkpointing", "max_num_checkpoints_to_keep"};
+                                               "async_checkpointing", "max_num_checkpoints_to_keep", "checkpoint_todelete_subdir"};
+constexpr std::string_view kOfOldCheckpoints[] = {"checkpoint_todelete_subdir"};
 
 constexpr std::string_view kOfDraws[] = {"decode_sampling_temperature", "decode_sampling_min_p", "decode_sampling_seed"};
 constexpr std::string_view kOfTopK[] = {"decode_sampling_top_k"};
@@ -408,6 +409,7 @@ constexpr Need kNeeds[] = {
     {"decode_sampling_strategy=topk or composite", [](S s) { return samples(s, {"topk", "composite"}); }, kOfTopK},
     {"decode_sampling_strategy=nucleus or composite", [](S s) { return samples(s, {"nucleus", "composite"}); }, kOfNucleus},
     {"enable_checkpointing=true", [](S s) { return s.boolean("enable_checkpointing"); }, kOfCheckpoints},
+    {"max_num_checkpoints_to_keep", [](S s) { return !s.is_null("max_num_checkpoints_to_keep"); }, kOfOldCheckpoints},
 };
 
 }  // namespace

@@ -83,15 +83,36 @@ std::vector<std::int64_t> steps_in(const std::string& folder) {
 
 std::string checkpoint_path(const std::string& folder, std::int64_t step) { return fmt::format("{}/{}", folder, step); }
 
-std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep) {
+namespace {
+
+void remove_checkpoint(const std::string& path) {
+  const std::string gone = path + ".part";
+  remove_folder(gone);      // left by a process that died
+  rename_path(path, gone);  // so that a half removed checkpoint is not taken for a damaged one
+  remove_folder(gone);
+}
+
+// One rename, so that a checkpoint is whole in one place or in the other if the process dies. One that is there by its name stays.
+void move_checkpoint(const std::string& path, const std::string& folder, std::int64_t step) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail("the folder cannot be made: " + error.message(), folder, "name another checkpoint_todelete_subdir");
+  std::string moved = checkpoint_path(folder, step);
+  while (std::filesystem::exists(std::filesystem::symlink_status(moved))) moved += "+";
+  rename_path(path, moved);
+  sync_folder(folder);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep, const std::string& aside) {
   std::vector<std::int64_t> steps = steps_in(folder);
   std::erase_if(steps, [&](std::int64_t step) { return !has_index(checkpoint_path(folder, step)); });
   steps.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, static_cast<std::int64_t>(steps.size()) - keep)));
   for (const std::int64_t step : steps) {
-    const std::string path = checkpoint_path(folder, step), gone = path + ".part";
-    remove_folder(gone);      // left by a process that died
-    rename_path(path, gone);  // so that a half removed checkpoint is not taken for a damaged one
-    remove_folder(gone);
+    const std::string path = checkpoint_path(folder, step);
+    if (aside.empty()) remove_checkpoint(path);
+    else move_checkpoint(path, folder + "/" + aside, step);
   }
   return steps;
 }

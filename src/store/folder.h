@@ -17,8 +17,9 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step);
 // Whether the checkpoint has an index. Fails if the system cannot tell.
 bool has_index(const std::string& checkpoint);
 
-// Removes all checkpoints with an index but the newest `keep`, and returns the steps of those removed.
-std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep);
+// Removes all checkpoints with an index but the newest `keep`, or moves them to the folder `aside` within if one is named. Returns the
+// steps of those that are gone.
+std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep, const std::string& aside = "");
 
 // Renames a folder so that it is no longer taken for a checkpoint, and returns its new path.
 std::string set_aside(const std::string& path);

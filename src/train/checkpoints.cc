@@ -272,12 +272,14 @@ bool Checkpoints::is_due(std::int64_t step, bool is_last) const {
   return step % settings_.integer("checkpoint_period") == 0;
 }
 
-// Removes those that are too many. A failure does not end the run. `coming`: checkpoints about to be saved, which count too; the newest one
-// that is there stays all the same.
+// Removes those that are too many, or moves them aside. A failure does not end the run. `coming`: checkpoints about to be saved, which
+// count too; the newest one that is there stays all the same.
 void Checkpoints::remove_older(std::int64_t coming) const {
   if (settings_.is_null("max_num_checkpoints_to_keep") || !company_.is_first()) return;
+  constexpr const char* kAside = "checkpoint_todelete_subdir";
   try {
-    store::keep_newest(folder_, std::max<std::int64_t>(1, settings_.integer("max_num_checkpoints_to_keep") - coming));
+    store::keep_newest(folder_, std::max<std::int64_t>(1, settings_.integer("max_num_checkpoints_to_keep") - coming),
+                       settings_.is_null(kAside) ? "" : settings_.text(kAside));
   } catch (const Error& error) {
     log_notice(fmt::format("older checkpoints stay: {}", error.what()));
   }

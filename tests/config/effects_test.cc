@@ -170,6 +170,7 @@ const std::vector<Effect> kEffects{
     {"save_checkpoint_on_completion=false", kKept},
     {"async_checkpointing=false", kKept},
     {"max_num_checkpoints_to_keep=1", kKept},
+    {"checkpoint_todelete_subdir=.todelete", kKept + "max_num_checkpoints_to_keep=1 "},
     {"load_parameters_path=nowhere", kKept},
     {"load_full_state_path=nowhere", kKept},
     {"dataset_type=text", kText + "dataset_type=synthetic "},

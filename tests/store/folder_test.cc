@@ -52,6 +52,27 @@ TEST_F(CheckpointFolder, HasThoseWithoutAnIndexToo) {
   EXPECT_THAT(steps_in(folder_.path()), ElementsAre(4, 6, 8, 9));
 }
 
+// A process that dies leaves each in one place or in the other, whole.
+TEST_F(CheckpointFolder, MayKeepThoseThatAreTooManyAside) {
+  for (const char* step : {"2", "4", "6"}) save(step);
+  EXPECT_THAT(keep_newest(folder_.path(), 1, ".todelete"), ElementsAre(2, 4));
+  EXPECT_THAT(names(), UnorderedElementsAre("6", ".todelete"));
+  EXPECT_THAT(steps_in(at(".todelete")), ElementsAre(2, 4));
+  EXPECT_EQ(Checkpoint(at(".todelete/4")).index().about.step, Checkpoint(at("6")).index().about.step) << "it can still be read";
+  for (const char* step : {"4", "8"}) save(step);
+  EXPECT_THAT(keep_newest(folder_.path(), 1, ".todelete"), ElementsAre(4, 6));
+  EXPECT_THAT(steps_in(at(".todelete")), ElementsAre(2, 4, 6));
+  EXPECT_TRUE(has_index(at(".todelete/4+"))) << "one of the same step stays too";
+  clear_leftovers(folder_.path());
+  EXPECT_THAT(steps_in(at(".todelete")), ElementsAre(2, 4, 6));
+  EXPECT_THAT(keep_newest(folder_.path(), 0, "deep/er"), ElementsAre(8));
+  EXPECT_THAT(steps_in(at("deep/er")), ElementsAre(8));
+  save("9");
+  folder_.write("file", "");
+  EXPECT_THAT(message_of([&] { keep_newest(folder_.path(), 0, "file"); }), HasSubstr("/file: the folder cannot be made: "));
+  EXPECT_THAT(steps_in(folder_.path()), ElementsAre(9)) << "what cannot be moved is not removed";
+}
+
 TEST_F(CheckpointFolder, OfARunIsTheOneNamedCheckpoints) {
   fs::create_directory(at("checkpoints"));
   fs::create_directory(at("3"));

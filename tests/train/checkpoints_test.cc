@@ -62,6 +62,20 @@ TEST(KeptRuns, SaveTheStepsThatArePeriodDividesAndTheLast) {
   EXPECT_THAT(store::steps_in(newest.folder()), ElementsAre(4, 5));
 }
 
+TEST(KeptRuns, MoveOldCheckpointsAsideIfTheyAreToldTo) {
+  const std::string aside = "max_num_checkpoints_to_keep=2 checkpoint_todelete_subdir=.todelete ";
+  const Kept kept(kTinyModel);
+  EXPECT_EQ(kept.run("steps=6 " + aside).code, 0);
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(4, 5));
+  EXPECT_THAT(store::steps_in(kept.folder() + "/.todelete"), ElementsAre(0, 2));
+  EXPECT_THAT(kept.run("steps=8 " + aside).out, HasSubstr("Goes on after step 5, from"));
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(6, 7));
+  EXPECT_THAT(store::steps_in(kept.folder() + "/.todelete"), ElementsAre(0, 2, 4, 5));
+  EXPECT_EQ(kept.run("steps=8 load_parameters_path=" + kept.folder() + "/.todelete/2").code, 0);
+  EXPECT_THAT(kept.run("steps=8 checkpoint_todelete_full_path=gs://a/b").err,
+              HasSubstr("checkpoint_todelete_full_path=gs://a/b asks for what moesh does not do (folder of a cloud's storage that old "));
+}
+
 // Covers each kind of optimizer, of layer stack and of step.
 TEST(KeptRuns, GoOnToTheSameBits) {
   for (const std::string& request :
