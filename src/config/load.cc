@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <unistd.h>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "config/assignments.h"
 #include "config/builtin.h"
 #include "config/hugging_face.h"
 #include "config/model_shape.h"
@@ -25,174 +21,6 @@
 
 namespace moesh::config {
 namespace {
-
-constexpr const char* kCommandLine = "the command line";
-constexpr std::string_view kBaseKey = "base_config";
-
-struct Assignment {
-  const Key* key;
-  Value value;
-  Origin origin;
-};
-using Assignments = std::vector<Assignment>;
-
-const Key& known_key(std::string_view name, const std::string& where) {
-  if (const Key* key = find_key(name)) return *key;
-  const std::vector<std::string> close = nearest_keys(name);
-  refuse(fmt::format("unknown key '{}'", shorten(name, 60)), where,
-         close.empty() ? "`moesh help keys` lists all keys" : "did you mean " + join(close, ", ") + "?");
-}
-
-Assignments assignments_of(const YamlNode& root, Source source) {
-  if (root.type == YamlNode::Type::null) return {};
-  if (root.type != YamlNode::Type::mapping) refuse("a mapping of keys to values was expected", root.where);
-  Assignments all;
-  for (const YamlNode& node : root.items) {
-    if (node.key == kBaseKey) continue;
-    const Key& key = known_key(node.key, node.where);
-    all.push_back({&key, read_value(key, node), {source, node.where}});
-  }
-  return all;
-}
-
-// Parsed once, because a caller that plans thousands of steps loads settings as often.
-const YamlNode& parse_builtin(const std::string& path) {
-  static std::mutex mutex;
-  static std::map<std::string, YamlNode> parsed;
-  const std::lock_guard lock(mutex);
-  if (const auto found = parsed.find(path); found != parsed.end()) return found->second;
-  const BuiltinFile* file = find_builtin(path);
-  if (file == nullptr) fail("a built-in file is missing: " + path);
-  return parsed.emplace(path, parse_yaml(file->text, "configs/" + path)).first->second;
-}
-
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
-}
-
-// configs/NAME.yml stands for the built-in file of that name if there is no such file on disk.
-constexpr std::string_view kFolder = "configs/";
-bool stands_for_builtin(const std::string& path) {
-  return !is_there(path) && path.starts_with(kFolder) && path != "configs/base.yml" &&
-         find_builtin(path.substr(kFolder.size())) != nullptr;
-}
-
-YamlNode read_own_or_builtin(const std::string& path) {
-  return stands_for_builtin(path) ? parse_builtin(path.substr(kFolder.size())) : read_yaml(path);
-}
-
-bool has_file_name(const std::string& path, const std::string& name) { return path == name || path.ends_with("/" + name); }
-
-std::string builtin_base_instead(const std::string& path) { return path + " is not there; the built-in base.yml is used"; }
-
-// A copy of the built-in base file holds no settings of the user's own.
-bool is_base_file(const std::string& path) {
-  const std::string_view base = find_builtin("base.yml")->text;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) != base.size()) return false;
-  std::ifstream file(path, std::ios::binary);
-  return std::string{std::istreambuf_iterator<char>(file), {}} == base;
-}
-
-// Reads the settings of a file and of the files that it inherits through base_config, ancestors first.
-class InheritingReader {
- public:
-  InheritingReader(Source source, std::vector<std::string>& notices) : source_(source), notices_(notices) {}
-
-  Assignments read(const std::string& path) {
-    Assignments all;
-    read(path, 0, all);
-    return all;
-  }
-
- private:
-  void read(const std::string& path, int depth, Assignments& into) {
-    if (depth > 16) refuse("base_config leads through more than 16 files", path, "break the circle");
-    if (source_ == Source::file && is_base_file(path)) return;
-    const YamlNode root = read_own_or_builtin(path);
-    if (const YamlNode* base = root.find(kBaseKey)) read_base(*base, path, depth, into);
-    for (Assignment& assignment : assignments_of(root, source_)) into.push_back(std::move(assignment));
-  }
-
-  void read_base(const YamlNode& base, const std::string& path, int depth, Assignments& into) {
-    const std::string name = yaml_text(base, kBaseKey);
-    const std::string beside = name.starts_with('/') ? name : folder_of(path) + name;
-    if (is_there(beside)) return read(beside, depth + 1, into);
-    if (!has_file_name(name, "base.yml"))
-      refuse(fmt::format("base_config '{}' is not there", shorten(name, 80)), base.where, "name a file beside this one");
-    notices_.push_back(builtin_base_instead(beside));
-  }
-
-  Source source_;
-  std::vector<std::string>& notices_;
-};
-
-struct CommandLine {
-  std::optional<std::string> file;
-  Assignments overrides;
-};
-
-CommandLine read_command_line(const std::vector<std::string>& arguments) {
-  CommandLine line;
-  for (const std::string& argument : arguments) {
-    const std::size_t equals = argument.find('=');
-    if (equals == std::string::npos) {
-      if (line.file) {
-        refuse(fmt::format("a second file, '{}', after '{}'", shorten(argument, 80), shorten(*line.file, 80)),
-               kCommandLine, "name one FILE.yml, then key=value");
-      }
-      line.file = argument;
-      continue;
-    }
-    if (argument.substr(0, equals) == kBaseKey) refuse("base_config belongs in a file", kCommandLine, "name FILE.yml");
-    const Key& key = known_key(argument.substr(0, equals), kCommandLine);
-    Value value = read_value(key, argument.substr(equals + 1), kCommandLine);
-    line.overrides.push_back({&key, std::move(value), {Source::command_line, kCommandLine}});
-  }
-  return line;
-}
-
-constexpr std::string_view kVariables = "M_";
-
-// M_STEPS=5 is steps=5. A variable that names no key is taken for a mistake, as in MaxText.
-Assignments read_environment() {
-  Assignments all;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text(*variable);
-    if (!text.starts_with(kVariables)) continue;
-    const std::size_t equals = text.find('=');
-    const std::string name(text.substr(0, equals));
-    if (name == "M_BASE_CONFIG") refuse("base_config belongs in a file", name, "unset it, and name FILE.yml");
-    std::string key_name;
-    for (const char c : name.substr(kVariables.size())) key_name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const Key& key = known_key(key_name, name);
-    all.push_back({&key, read_value(key, std::string(text.substr(equals + 1)), name), {Source::environment, name}});
-  }
-  return all;
-}
-
-Assignments read_file(const std::string& path, std::vector<std::string>& notices) {
-  if (is_there(path) || stands_for_builtin(path)) return InheritingReader(Source::file, notices).read(path);
-  if (!has_file_name(path, "configs/base.yml") && path != "base.yml")
-    refuse("no such file", path, "name a YAML file, or leave it out to use the built-in defaults");
-  notices.push_back(builtin_base_instead(path));
-  return {};
-}
-
-const Assignment* last_of(const Assignments& all, std::string_view name) {
-  const auto found = std::find_if(all.rbegin(), all.rend(), [&](const Assignment& a) { return a.key->name == name; });
-  return found == all.rend() ? nullptr : &*found;
-}
-
-// The last assignment of each key. Earlier ones come from files that are inherited.
-Assignments last_of_each(const Assignments& all) {
-  Assignments last;
-  for (const Assignment& assignment : all) {
-    if (last_of(all, assignment.key->name) == &assignment) last.push_back(assignment);
-  }
-  return last;
-}
 
 // Rules of `added` replace all rules for their labels and go last.
 std::vector<AxisRule> merge_rules(std::vector<AxisRule> rules, const std::vector<AxisRule>& added) {
@@ -276,7 +104,7 @@ Assignments read_hugging_face(const std::string& path) {
 
 // A model's name may be that of a preset, or the path of a YAML file or of a Hugging Face folder.
 Assignments preset_of(const std::string& name, const std::string& where, std::vector<std::string>& notices) {
-  if (is_yaml_path(name)) return last_of_each(InheritingReader(Source::preset, notices).read(name));
+  if (is_yaml_path(name)) return last_of_each(read_inherited(name, Source::preset, notices));
   if (is_hugging_face(name)) return last_of_each(read_hugging_face(name));
   return assignments_of(parse_builtin(model_file(name, where)), Source::preset);
 }
@@ -347,16 +175,17 @@ void check_environment(const Assignments& environment, const Assignments& overri
   }
 }
 
-Assignments read_rule_set(const std::string& name, const std::string& where, std::vector<std::string>& notices) {
+// `key`: the key that names it.
+Assignments read_rule_set(const std::string& name, const char* key, const std::string& where, std::vector<std::string>& notices) {
   const std::string path = "rules/" + name + ".yml";
   if (find_builtin(path) != nullptr) return assignments_of(parse_builtin(path), Source::rule_set);
   if (name.find('/') != std::string::npos || is_yaml_path(name) || is_there(name))
-    return last_of_each(InheritingReader(Source::rule_set, notices).read(name));
+    return last_of_each(read_inherited(name, Source::rule_set, notices));
   const std::vector<std::string> names = builtin_names("rules");
   const std::vector<std::string> close = nearest(name, names, 1);
   refuse(fmt::format("unknown rule set '{}', one of {} or the path of a YAML file was expected", shorten(name, 80),
                      join(names, ", ")),
-         where, close.empty() ? "" : "custom_mesh_and_rule=" + close.front());
+         where, close.empty() ? "" : fmt::format("{}={}", key, close.front()));
 }
 
 // The axis that shards the context under these rules: the first axis of the first rule for activation_length.
@@ -388,7 +217,7 @@ void apply_rule_set(Settings& settings, std::vector<std::string>& notices) {
   const std::string name = settings.text("custom_mesh_and_rule");
   if (name.empty()) return;
   const Origin chosen = settings.origin("custom_mesh_and_rule");
-  const Assignments rule_set = read_rule_set(name, chosen.where, notices);
+  const Assignments rule_set = read_rule_set(name, "custom_mesh_and_rule", chosen.where, notices);
   check_rule_set(rule_set, name, notices);
   for (const Assignment& assignment : rule_set) {
     const std::string_view key = assignment.key->name;
@@ -407,6 +236,24 @@ void apply_rule_set(Settings& settings, std::vector<std::string>& notices) {
                                   settings.text("context_sharding"), name, axis));
   }
   settings.set("context_sharding", axis, {Source::rule_set, chosen.where});
+}
+
+void check_rule_set_for_eval(const Settings& settings) {
+  const std::string& name = settings.text("custom_mesh_and_rule_for_eval");
+  std::vector<std::string> untold;
+  if (!name.empty()) read_rule_set(name, "custom_mesh_and_rule_for_eval", settings.origin("custom_mesh_and_rule_for_eval").where, untold);
+}
+
+// The default's -1 gives way to another one here.
+void note_second_open_axis(const Settings& settings, std::vector<std::string>& notices) {
+  for (const auto& [level, usual] : {std::pair("ici", "ici_fsdp_parallelism"), std::pair("dcn", "dcn_data_parallelism")}) {
+    if (settings.is_given(usual) || settings.integer(usual) != -1) continue;
+    for (const std::string& axis : settings.texts("mesh_axes")) {
+      const std::string key = fmt::format("{}_{}_parallelism", level, axis);
+      if (find_key(key) == nullptr || !settings.is_given(key) || settings.integer(key) != -1) continue;
+      notices.push_back(fmt::format("{} is 1 beside {}=-1; MaxText refuses two axes of -1, and {} is one by default", usual, key, usual));
+    }
+  }
 }
 
 void note_accepted(const Settings& settings, std::vector<std::string>& notices) {
@@ -439,7 +286,8 @@ ModelNaming what_names_the_model(const std::vector<std::string>& arguments) {
     const ModelNaming::By by = naming_of(given.key->name);
     if (by != ModelNaming::By::nothing) return {by, std::string(given.key->name)};
   }
-  for (const Assignment& given : read_environment()) {
+  std::vector<std::string> untold;
+  for (const Assignment& given : read_environment(untold)) {
     const ModelNaming::By by = naming_of(given.key->name);
     if (by != ModelNaming::By::nothing) return {by, given.origin.where};
   }
@@ -450,11 +298,11 @@ Loaded load(const std::vector<std::string>& arguments) {
   Loaded loaded;
   Settings& settings = loaded.settings;
   const CommandLine line = read_command_line(arguments);
-  const Assignments environment = read_environment();
+  const Assignments environment = read_environment(loaded.notices);
   check_environment(environment, line.overrides);
 
   assign_all(settings, assignments_of(parse_builtin("base.yml"), Source::base));
-  const Assignments file = line.file ? read_file(*line.file, loaded.notices) : Assignments{};
+  const Assignments file = line.file ? read_own_file(*line.file, loaded.notices) : Assignments{};
   assign_all(settings, file);
   // The preset's name may come from any source, so the strongest one is determined before the preset is read.
   Settings named = settings;
@@ -473,6 +321,8 @@ Loaded load(const std::vector<std::string>& arguments) {
   name_by_whole_paths(settings);
 
   apply_rule_set(settings, loaded.notices);
+  check_rule_set_for_eval(settings);
+  note_second_open_axis(settings, loaded.notices);
   arrange_for_pipeline(settings);
   answer_replaced_options(settings, loaded.notices);
   check_settings(settings);

@@ -33,7 +33,7 @@ constexpr Key kProfiles[] = {
     {"profiler", choice, "", "|xplane|!nsys", used,
      "traces some steps beside metrics_file (ending: .trace.json), for chrome://tracing and ui.perfetto.dev"},
     {"skip_first_n_steps_for_profiler", integer, "1", "0..1000000000", used, "steps of a run before those that profiler traces"},
-    {"profiler_steps", integer, "5", "1..1000000000", used, "steps that profiler traces"},
+    {"profiler_steps", integer, "5", "0..1000000000", used, "steps that profiler traces"},
     {"profile_periodically_period", integer, "-1", "-1..1000000000", accepted, kHelpTrace},
     {"profile_cleanly", boolean, "true", "", accepted, kHelpOtherProfiler},
     {"hide_profiler_step_metric", boolean, "false", "", accepted, kHelpOtherProfiler},

@@ -212,12 +212,20 @@ std::string flow(const YamlNode& node) {
   return mapping ? "{" + inside + "}" : "[" + inside + "]";
 }
 
+// Whether a mapping says itself that the rest of it counts for nothing.
+bool is_switched_off(const Key& key, const YamlNode& node) {
+  if (key.name != "lora" || node.type != YamlNode::Type::mapping) return false;
+  const YamlNode* on = node.find("enable_lora");
+  return on == nullptr || parse_boolean(on->scalar) == false;
+}
+
 }  // namespace
 
 Value read_value(const Key& key, const YamlNode& node) {
-  if (key.kind == Kind::nested) return flow(node);
+  if (key.kind == Kind::nested) return is_switched_off(key, node) ? std::string(key.initial) : flow(node);
   const bool scalar = node.type == YamlNode::Type::scalar;
-  const bool null = node.type == YamlNode::Type::null || (scalar && !node.quoted && is_null_word(node.scalar));
+  const bool is_none = scalar && (node.quoted ? lower(node.scalar) == "none" : is_null_word(node.scalar));  // none is None in MaxText's files
+  const bool null = node.type == YamlNode::Type::null || is_none;
   const bool takes_null = key.initial == "null";
   if ((null || (scalar && is_null_word(node.scalar))) && takes_null_as_default(key)) return read_value(key, key.initial, node.where);
   if (null && takes_null) return Null{};

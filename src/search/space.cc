@@ -21,8 +21,8 @@ namespace {
 using session::Session;
 
 // Each policy saves what the next one saves, and more.
-constexpr std::array<const char*, 7> kRemats{"everything", "minimal_with_context", "minimal", "save_dot_except_mlpwi", "save_dot_except_mlp",
-                                             "save_qkv_proj", "full"};
+constexpr std::array<const char*, 7> kRemats{"everything",          "minimal_with_context", "minimal", "save_dot_except_mlpwi",
+                                             "save_dot_except_mlp", "save_qkv_proj",        "full"};
 constexpr const char* kOtherRemat = "save_dot_with_context_except_mlp";
 constexpr double kMostDeviceRows = 64;  // rows of a device in a pass, if the request does not give the batch
 constexpr double kMostDecodedRows = 256;  // the same where a row is one token

@@ -51,6 +51,7 @@ void TraceFile::end_step(std::int64_t step) {
 }
 
 std::string TraceFile::finish() const {
+  if (end_ == first_) return "No step was traced, as profiler_steps=0 asks.\n";
   if (traced_ == 0) return fmt::format("No step was traced: the run ended before step {}, see skip_first_n_steps_for_profiler.\n", first_);
   replace_file(path_, trace_.text(), "name another base_output_directory or metrics_file");
   return fmt::format("Trace of steps {} to {}, for chrome://tracing or ui.perfetto.dev: {}\n", first_, first_ + traced_ - 1, path_);

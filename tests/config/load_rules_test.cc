@@ -149,6 +149,15 @@ TEST(LoadRules, SuggestsTheNearestRuleSet) {
       "  fix: custom_mesh_and_rule=ep-as-cp");
 }
 
+// Nothing is laid out by it, but a name that is none is a mistake all the same.
+TEST(LoadRules, OfEvaluationsAreCheckedToo) {
+  for (const std::string name : {"pure-fsdp", "ep-as-cp", "''", "null"}) {
+    EXPECT_EQ(refusal("custom_mesh_and_rule_for_eval=" + name), "no error") << name;
+  }
+  EXPECT_THAT(refusal("custom_mesh_and_rule_for_eval=bogus"), StartsWith("the command line: unknown rule set 'bogus', one of 2d-fsdp, "));
+  EXPECT_THAT(refusal("custom_mesh_and_rule_for_eval=pure-fdsp"), HasSubstr("\n  fix: custom_mesh_and_rule_for_eval=pure-fsdp"));
+}
+
 TEST(LoadRules, ShortensANameThatIsNone) {
   EXPECT_THAT(refusal("custom_mesh_and_rule=" + std::string(10'000, 'x')),
               StartsWith("the command line: unknown rule set '" + std::string(79, 'x') + "…', one of "));

@@ -1,8 +1,10 @@
 // From a command line to settings: which source wins, what contradicts, and what is suggested.
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,9 +86,29 @@ TEST(Load, ChecksWhatTheEnvironmentSays) {
   EXPECT_EQ(refusal(""), "M_STEPS: steps is 'many', an integer was expected");
 }
 
-TEST(Load, RefusesAVariableThatNamesNoKey) {
-  const Variable variable("M_STEPZ", "7");
-  EXPECT_THAT(refusal(""), StartsWith("M_STEPZ: unknown key 'stepz'\n  fix: did you mean steps"));
+// For MaxText those are two axes of -1, which it refuses.
+TEST(Load, SaysWhenTheAxisThatIsOpenByDefaultGivesWay) {
+  for (const auto& [level, usual, axes] : {std::tuple("ici", "ici_fsdp_parallelism", "data expert tensor context"),
+                                           std::tuple("dcn", "dcn_data_parallelism", "fsdp expert")}) {
+    for (const std::string& axis : test::words_of(axes)) {
+      const std::string key = std::string(level) + "_" + axis + "_parallelism";
+      const std::string note = fmt::format("{} is 1 beside {}=-1; MaxText refuses two axes of -1, and {} is one by default", usual, key, usual);
+      EXPECT_THAT(loaded(key + "=-1").notices, ElementsAre(note));
+      EXPECT_THAT(loaded(key + "=-1 " + usual + "=1").notices, IsEmpty()) << key;
+      EXPECT_THAT(loaded(key + "=2").notices, IsEmpty()) << key;
+    }
+    EXPECT_THAT(loaded(std::string(usual) + "=-1").notices, IsEmpty());
+  }
+}
+
+TEST(Load, KeepsOldCheckpointsOnlyInAFolderBesideTheOthers) {
+  const std::string kept = "enable_checkpointing=true max_num_checkpoints_to_keep=2 checkpoint_todelete_subdir=";
+  for (const std::string name : {".todelete", "old", "old/ones", "null", "None", "a.b"}) EXPECT_EQ(refusal(kept + name), "no error") << name;
+  for (const std::string name : {"5", "0old", "/tmp/a", "../a", "a/../..", ".", "a//b", "a/", "''"}) {
+    EXPECT_THAT(refusal(kept + name), HasSubstr("', the name of a folder beside the checkpoints was expected, which begins with no digit\n"
+                                                "  fix: checkpoint_todelete_subdir=.todelete, or null to remove old checkpoints"))
+        << name;
+  }
 }
 
 TEST(Load, SuggestsTheNearestKeys) {
@@ -212,7 +234,7 @@ TEST(Load, SaysWhenAnInheritedBaseYmlIsTheBuiltInOne) {
   EXPECT_EQ(refusal(folder.write("a.yml", "base_config: ../configs/base.yml\n")), "no error");
   for (const std::string name : {"foo/mybase.yml", "mybase.yml", "database.yml"}) {
     const std::string file = folder.write("a.yml", "base_config: " + name + "\n");
-    EXPECT_EQ(refusal(file), file + ":1: base_config '" + name + "' is not there\n  fix: name a file beside this one");
+    EXPECT_EQ(refusal(file), file + ":1: base_config '" + name + "' is not there\n  fix: name a file beside this one, or in the folder `configs` around it");
   }
   EXPECT_THAT(refusal("myconfigs/base.yml"), HasSubstr("no such file"));
 }
@@ -220,10 +242,10 @@ TEST(Load, SaysWhenAnInheritedBaseYmlIsTheBuiltInOne) {
 TEST(Load, RefusesInheritanceThatLeadsNowhereOrInACircle) {
   const TemporaryFolder folder;
   const std::string lost = folder.write("lost.yml", "steps: 1\nbase_config: none.yml\n");
-  EXPECT_EQ(refusal(lost), lost + ":2: base_config 'none.yml' is not there\n  fix: name a file beside this one");
+  EXPECT_EQ(refusal(lost), lost + ":2: base_config 'none.yml' is not there\n  fix: name a file beside this one, or in the folder `configs` around it");
   const std::string endless = folder.write("endless.yml", "base_config: " + std::string(10'000, 'n') + "\n");
   EXPECT_EQ(refusal(endless), endless + ":1: base_config '" + std::string(79, 'n') +
-                                  "…' is not there\n  fix: name a file beside this one");
+                                  "…' is not there\n  fix: name a file beside this one, or in the folder `configs` around it");
   const std::string circle = folder.write("circle.yml", "base_config: other.yml\n");
   folder.write("other.yml", "base_config: circle.yml\n");
   EXPECT_THAT(refusal(circle), HasSubstr("base_config leads through more than 16 files\n  fix: break the circle"));

@@ -61,7 +61,7 @@ TEST(Value, TakesNullWhereMaxTextDoes) {
                          none == Value(std::vector<std::int64_t>());
     EXPECT_TRUE(is_none || none == read_value(key, key.initial, "the schema")) << name << " " << to_string(none);
     for (const char* word : {"None", "none", ""}) EXPECT_EQ(read(name, word), none) << name << " " << word;
-    for (const char* text : {"null", "None", "none", "''", "'none'"}) {
+    for (const char* text : {"null", "~", "None", "none", "'none'", "\"None\""}) {
       const YamlNode file = parse_yaml(std::string(name) + ": " + text + "\n", "f.yml");
       EXPECT_NO_THROW(read_value(key, file.items.at(0))) << name << " " << text;
     }

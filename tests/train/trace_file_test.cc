@@ -17,6 +17,15 @@ using ::testing::HasSubstr;
 
 const std::string kTracedRun = "train " + test::kTinyModel + "compile_topology=cpu-2 ici_fsdp_parallelism=2 run_name=r base_output_directory=out profiler=xplane ";
 
+TEST(TraceFile, IsNotThereForNoSteps) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  const cli::Outcome made = cli::outcome(kTracedRun + "steps=3 profiler_steps=0");
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("No step was traced, as profiler_steps=0 asks.\n"));
+  EXPECT_FALSE(std::filesystem::exists("out/r/metrics.trace.json"));
+}
+
 TEST(TraceFile, HasTheStepsThatAreAskedForAndWhatRanInThem) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
