@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/block.h"
 #include "config/load.h"
 
 namespace moesh::config {
