@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cost/network.h"
 #include "forecast/timing.h"
+#include "sharding/labels.h"
 #include "sharding/lint_checks.h"
 #include "train/offload.h"
 
@@ -163,9 +164,6 @@ void find_repeated_state(const StepView& view, const Repeated& repeated, std::ve
   findings.push_back(std::move(f));
 }
 
-// Whether the dim is that of a stack: sharded, its layers would have to be fetched one by one.
-bool stacks_layers(const std::string& label) { return label.ends_with("layers") || label.ends_with("blocks"); }
-
 // State that every device has all of, by the labels of it that no rule names.
 struct Whole {
   std::int64_t bytes = 0;
@@ -184,7 +182,7 @@ Whole whole_state(const StepView& view) {
     whole.bytes += bytes;
     bool has_own = false;
     for (const std::string& label : tensor.labels()) {
-      if (label.empty() || ruled.contains(label) || stacks_layers(label)) continue;
+      if (label.empty() || ruled.contains(label) || labels::stacks_layers(label)) continue;
       whole.of_labels[label] += bytes;
       has_own = true;
     }

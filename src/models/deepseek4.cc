@@ -36,7 +36,7 @@ std::vector<LayerGroup> deepseek4_layers(const Context& context) {
     groups.back().is_written_out = true;
   }
   const std::int64_t stacked = model.layers - model.given_layers;
-  if (stacked > 0) groups.push_back(group_of("scanned_blocks", model.given_layers, stacked, 2));
+  if (stacked > 0) groups.push_back(group_of(labels::scanned_blocks, model.given_layers, stacked, 2));
   return groups;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moesh {
@@ -46,6 +47,15 @@ inline constexpr const char* moe_layers = "moe_layers";
 inline constexpr const char* local_layers = "local_layers";  // the layers of a cycle that are alike
 inline constexpr const char* layers_per_stage = "layers_per_stage";
 inline constexpr const char* circular_repeats = "circular_repeats";
+inline constexpr const char* scanned_blocks = "scanned_blocks";  // cycles of layers that differ
+
+// Whether the dim is one of these: sharded, its layers would have to be fetched one by one.
+constexpr bool stacks_layers(std::string_view label) {
+  for (const char* stack : {layers, dense_layers, moe_layers, local_layers, layers_per_stage, circular_repeats, scanned_blocks}) {
+    if (label == stack) return true;
+  }
+  return false;
+}
 
 // Activations of the residual stream and the dense MLP.
 inline constexpr const char* activation_embed_and_logits_batch = "activation_embed_and_logits_batch";
@@ -86,6 +96,9 @@ inline constexpr const char* decode_batch_moe = "decode_batch_moe";
 inline constexpr const char* activation_length_moe = "activation_length_moe";
 inline constexpr const char* activation_norm_length_moe = "activation_norm_length_moe";
 inline constexpr const char* activation_embed_moe = "activation_embed_moe";
+
+// Whether the dim is one of rows.
+constexpr bool is_batch(std::string_view label) { return label.find("batch") != std::string_view::npos; }
 
 // A dim to which no rule applies.
 inline constexpr const char* none = "";

@@ -75,8 +75,6 @@ Keys with_rules(const Layout& layout, const Rules& rules) {
   return {"logical_axis_rules=[" + join(words, ",") + "]"};
 }
 
-bool is_batch(const std::string& label) { return label.find("batch") != std::string::npos; }
-
 namespace {
 
 // If parameters leave out an axis, and nothing else uses it either, both findings have one cause. Only "sharding-tolerance" is kept if

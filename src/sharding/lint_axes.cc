@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "sharding/labels.h"
 #include "sharding/lint_checks.h"
 #include "sharding/tolerance.h"
 
@@ -31,7 +32,7 @@ Keys with_batch_on(const Layout& layout, const std::string& axis) {
   std::set<std::string> labels;
   const auto see = [&](const LaidTensor& tensor) {
     for (const std::string& label : tensor.labels()) {
-      if (is_batch(label)) labels.insert(label);
+      if (labels::is_batch(label)) labels.insert(label);
     }
   };
   see(layout.input);
@@ -63,14 +64,14 @@ constexpr std::int64_t kLargeParts = 64;  // a parameter is worth a rule if it h
 
 // The labels of the dims that the axis could shard further.
 std::vector<std::string> dims_for(const LaidTensor& tensor, AxisIndex axis, const mesh::Mesh& mesh) {
-  std::vector<std::string> labels;
+  std::vector<std::string> found;
   const Shape shard = shard_shape(tensor.shape, tensor.spec, mesh);
   for (std::size_t dim = 0; dim < shard.size(); ++dim) {
     const std::string& label = tensor.labels()[dim];
-    const bool is_of_layers = label.find("layers") != std::string::npos;
-    if (!label.empty() && !is_of_layers && shard[dim] > 1 && shard[dim] % mesh.axis(axis).size() == 0) labels.push_back(label);
+    if (label.empty() || labels::stacks_layers(label)) continue;
+    if (shard[dim] > 1 && shard[dim] % mesh.axis(axis).size() == 0) found.push_back(label);
   }
-  return labels;
+  return found;
 }
 
 // Why an axis does not shard a tensor: no rule of its labels names the axis, or such a rule was passed over.

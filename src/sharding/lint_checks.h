@@ -53,7 +53,4 @@ Keys with_batch_on(const Layout& layout, const std::string& axis);
 
 RulesOfLabel rules_of(const Layout& layout, const std::string& label);
 
-// Whether dims with the label are batch dims.
-bool is_batch(const std::string& label);
-
 }  // namespace moesh::sharding

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "config/known_rules.h"
+#include "sharding/labels.h"
 #include "sharding/lint_checks.h"
 
 namespace moesh::sharding {
@@ -162,15 +163,15 @@ void find_unruled_labels(const Layout& layout, Findings& findings) {
   std::map<std::string, std::string> unruled;
   for (const LaidTensor* tensor : all_tensors(layout)) {
     for (const std::string& label : tensor->labels()) {
-      if (!label.empty() && !ruled.contains(label)) unruled.emplace(label, tensor->path);
+      if (!label.empty() && !labels::stacks_layers(label) && !ruled.contains(label)) unruled.emplace(label, tensor->path);
     }
   }
   if (unruled.empty()) return;
-  std::vector<std::string> labels;
-  for (const auto& [label, path] : unruled) labels.push_back(label);
-  findings.push_back({Severity::info, "unruled-label", labels.front(), "no rule names the labels " + few_of(labels),
+  std::vector<std::string> names;
+  for (const auto& [label, path] : unruled) names.push_back(label);
+  findings.push_back({Severity::info, "unruled-label", names.front(), "no rule names the labels " + few_of(names),
                       fmt::format("e.g. {}", unruled.begin()->second), "dims that bear them are whole on every device",
-                      fmt::format("- [{}, [AXIS]] in the rule set, if that was not meant", labels.front())});
+                      fmt::format("- [{}, [AXIS]] in the rule set, if that was not meant", names.front())});
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include "base/rounding.h"
 #include "base/text.h"
 #include "config/batch_words.h"
+#include "sharding/labels.h"
 #include "sharding/lint_checks.h"
 #include "sharding/report.h"
 
@@ -30,7 +31,7 @@ bool is_worth_saying(std::int64_t size, std::int64_t blocks) {
 }
 
 bool is_of_rows(const LaidTensor& tensor, std::size_t dim, const LintOptions& options) {
-  return is_batch(tensor.labels()[dim]) && tensor.shape[dim] == options.rows;
+  return labels::is_batch(tensor.labels()[dim]) && tensor.shape[dim] == options.rows;
 }
 
 // Rows of a pass and of the batch are the matter of find_small_batch.

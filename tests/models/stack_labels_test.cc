@@ -1,0 +1,44 @@
+// Tests that the labels of stacked layers are told from others.
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "config/builtin.h"
+#include "sharding/labels.h"
+#include "tests/support.h"
+
+namespace moesh::models {
+namespace {
+
+std::set<std::string> labels_of(const std::string& request) {
+  std::set<std::string> found;
+  for (const sharding::LaidTensor& parameter : test::session(request).layout.parameters)
+    found.insert(parameter.labels().begin(), parameter.labels().end());
+  return found;
+}
+
+// What layers have that are not scanned are their own dims, and what scanning adds are dims of stacks.
+TEST(StackLabels, AreThoseThatScanningAdds) {
+  const std::string stages =
+      "llama2-7b override_model_config=true base_num_decoder_layers=16 compile_topology=cpu-2 ici_pipeline_parallelism=2 "
+      "ici_fsdp_parallelism=1 ";
+  std::vector<std::string> models = config::builtin_names("models");
+  for (const char* how : {"num_layers_per_pipeline_stage=2 scan_layers_per_stage=true", "num_layers_per_pipeline_stage=2",
+                          "num_layers_per_pipeline_stage=4 scan_layers_per_stage=true"})
+    models.push_back(stages + how);
+  std::set<std::string> seen;
+  for (const std::string& model : models) {
+    const std::set<std::string> written_out = labels_of("scan_layers=false model_name=" + model.substr(0, model.find(' ')));
+    for (const std::string& label : written_out) EXPECT_FALSE(labels::stacks_layers(label)) << model << ": " << label;
+    for (const std::string& label : labels_of("scan_layers=true model_name=" + model)) {
+      if (written_out.contains(label)) continue;
+      EXPECT_TRUE(labels::stacks_layers(label)) << model << ": " << label;
+      seen.insert(label);
+    }
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{labels::layers, labels::dense_layers, labels::moe_layers, labels::local_layers,
+                                         labels::layers_per_stage, labels::circular_repeats, labels::scanned_blocks}));
+}
+
+}  // namespace
+}  // namespace moesh::models
