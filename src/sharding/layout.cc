@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "sharding/labels.h"
 #include "sharding/report.h"
 
 namespace moesh::sharding {
@@ -72,13 +73,17 @@ void check_even(const LaidTensor& tensor, const Layout& layout) {
     const std::int64_t blocks = shards(tensor.spec.dims[dim], mesh);
     if (tensor.shape[dim] % blocks == 0) continue;
     const std::string rule = rule_behind(tensor, dim, layout.rules, mesh);
-    refuse(fmt::format("dim {} ('{}', size {}) does not divide over {} = {} shards{}", dim, tensor.labels()[dim], tensor.shape[dim],
+    const std::string& label = tensor.labels()[dim];
+    refuse(fmt::format("dim {} ('{}', size {}) does not divide over {} = {} shards{}", dim, label, tensor.shape[dim],
                        axis_names(tensor.spec.dims[dim], mesh), blocks, rule.empty() ? "" : " (rule at " + rule + ")"),
            tensor.path,
-           fmt::format("choose axis sizes that divide it ({}), or {}", join(size_keys(tensor.spec.dims[dim], mesh), ", "),
+           fmt::format("choose {}axis sizes that divide it ({}), or {}{}",
+                       labels::is_batch(label) ? "another per_device_batch_size, " : "",
+                       join(size_keys(tensor.spec.dims[dim], mesh), ", "),
                        layout.rule_set.empty()
-                           ? fmt::format("a rule that lays the dim elsewhere (logical_axis_rules=[[{},[]]]: whole)", tensor.labels()[dim])
-                           : "another rule set, as logical_axis_rules give way to custom_mesh_and_rule"));
+                           ? fmt::format("a rule that lays the dim elsewhere (logical_axis_rules=[[{},[]]]: whole)", label)
+                           : "another rule set, as logical_axis_rules give way to custom_mesh_and_rule",
+                       layout.states.empty() ? "; `moesh lint` tries what would" : ""));
   }
 }
 

@@ -76,7 +76,7 @@ TEST(CheckEven, NamesTensorDimSizesAndRule) {
   EXPECT_EQ(message_of([&] { check_even(odd, layout_with(rules, "")); }),
             "decoder/w: dim 1 ('mlp', size 10) does not divide over fsdp=4 x tensor=2 = 8 shards (rule at mine.yml:7)\n"
             "  fix: choose axis sizes that divide it (ici_fsdp_parallelism, ici_tensor_parallelism), or a rule that lays the dim elsewhere "
-            "(logical_axis_rules=[[mlp,[]]]: whole)");
+            "(logical_axis_rules=[[mlp,[]]]: whole); `moesh lint` tries what would");
 }
 
 // Rules of the command line give way to a rule set, so they are no way out of one.
@@ -84,11 +84,21 @@ TEST(CheckEven, OffersNoRulesBesideARuleSet) {
   LaidTensor odd = tensor({8, 10}, {{}, {1, 2, 3}});
   odd.constraint.labels = {"", "mlp"};
   const std::string message = message_of([&] { check_even(odd, layout_with({rule("mlp", {"fsdp", "one", "tensor"}, "mine.yml:7")}, "ep-tp")); });
-  EXPECT_THAT(message, ::testing::EndsWith("or another rule set, as logical_axis_rules give way to custom_mesh_and_rule"));
+  EXPECT_THAT(message, ::testing::EndsWith("or another rule set, as logical_axis_rules give way to custom_mesh_and_rule; `moesh lint` tries what would"));
 }
 
 TEST(CheckEven, AcceptsWhatDivides) {
   EXPECT_EQ(message_of([] { check_even(tensor({8, 4}, {{1}, {3}}), layout_with({}, "")); }), "no error");
+}
+
+// Rows follow from a key of their own.
+TEST(CheckEven, NamesTheBatchWhereRowsDoNotDivide) {
+  for (const char* label : {"activation_batch", "activation_embed_and_logits_batch", "cache_batch", "decode_batch"}) {
+    LaidTensor odd = tensor({10, 8}, {{1, 2, 3}, {}});
+    odd.constraint.labels = {label, ""};
+    EXPECT_THAT(message_of([&] { check_even(odd, layout_with({rule(label, {"fsdp", "one", "tensor"}, "mine.yml:7")}, "")); }),
+                ::testing::HasSubstr("\n  fix: choose another per_device_batch_size, axis sizes that divide it (")) << label;
+  }
 }
 
 // The place of the first default rule for a label.
@@ -110,7 +120,7 @@ TEST(CheckEven, RefusesAParameterOfAModelAndLeavesActivationsUneven) {
                 rule_at("q_heads") +
                 ")\n"
                 "  fix: choose axis sizes that divide it (ici_tensor_parallelism), or a rule that lays the dim elsewhere "
-                "(logical_axis_rules=[[q_heads,[]]]: whole)");
+                "(logical_axis_rules=[[q_heads,[]]]: whole); `moesh lint` tries what would");
   const session::Session rows = test::session(
       "compile_topology=v6e-8 ici_context_parallelism=8 ici_fsdp_parallelism=1 "
       "max_target_length=2048 logical_axis_rules=[[activation_length,[context]]]");
@@ -123,7 +133,7 @@ TEST(CheckEven, RefusesAnInputThatDoesNotDivide) {
       "inputs: dim 1 ('activation_norm_length', size 2047) does not divide over context=8 = 8 shards (rule at " +
           rule_at("activation_norm_length") +
           ")\n  fix: choose axis sizes that divide it (ici_context_parallelism), or a rule that lays the dim elsewhere "
-          "(logical_axis_rules=[[activation_norm_length,[]]]: whole)");
+          "(logical_axis_rules=[[activation_norm_length,[]]]: whole); `moesh lint` tries what would");
 }
 
 }  // namespace

@@ -321,7 +321,7 @@ TEST(Experts, HaveToDivideOverTheirAxis) {
             }),
             "decoder/layers/MoeBlock_0/wi_0: dim 0 ('exp', size 6) does not divide over expert=4 = 4 shards (rule at "
             "configs/base.yml:42)\n  fix: choose axis sizes that divide it (ici_expert_parallelism), or a rule that lays the dim elsewhere "
-            "(logical_axis_rules=[[exp,[]]]: whole)");
+            "(logical_axis_rules=[[exp,[]]]: whole); `moesh lint` tries what would");
 }
 
 // If an axis may shard either the tokens or the experts' width, the smaller of the two is gathered: few tokens, or narrow experts.
