@@ -17,6 +17,7 @@
 #include "config/model_shape.h"
 #include "config/pipeline.h"
 #include "config/relevance.h"
+#include "config/rule_sources.h"
 #include "config/support.h"
 
 namespace moesh::config {
@@ -303,6 +304,7 @@ Loaded load(const std::vector<std::string>& arguments) {
 
   assign_all(settings, assignments_of(parse_builtin("base.yml"), Source::base));
   const Assignments file = line.file ? read_own_file(*line.file, loaded.notices) : Assignments{};
+  const Settings defaults = settings;
   assign_all(settings, file);
   // The preset's name may come from any source, so the strongest one is determined before the preset is read.
   Settings named = settings;
@@ -312,6 +314,7 @@ Loaded load(const std::vector<std::string>& arguments) {
   for (const Assignments* source : {&file, &environment, &line.overrides}) check_replacing_flag(*source, has_rule_set, loaded.notices);
   Assignments given = environment;
   given.insert(given.end(), line.overrides.begin(), line.overrides.end());
+  if (const std::string note = note_of_replaced_rules(defaults, settings); !has_rule_set && !note.empty()) loaded.notices.push_back(note);
   const Assignments preset = read_preset(named, given, loaded.notices);
   note_replaced_by_preset(settings, preset, named.text("model_name"), loaded.notices);
   assign_all(settings, preset);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/batch_words.h"
 #include "config/relevance.h"
+#include "config/rule_sources.h"
 #include "mesh/context_order.h"
 #include "session/reopen.h"
 
@@ -119,8 +120,16 @@ void note_idle_precision(const Session& session) {
   log_notice(fmt::format("without effect on {}: matmul_precision (products of float32 have one rate there)", session.target.name));
 }
 
+// A user's hardware file may leave the rate out.
+void note_missing_rate(const Session& session) {
+  const mesh::Chip& chip = session.target.chip;
+  if (chip.bf16_flops_per_second || chip.is_shared_machine() || session.loaded.settings.text("dtype") != "bfloat16") return;
+  log_notice(fmt::format("{} has no bf16_flops_per_second: products in bfloat16 are timed at its rate of float32", session.target.name));
+}
+
 Session noted(Session session) {
   note_idle_exchange(session);
+  note_missing_rate(session);
   note_idle_precision(session);
   if (!session.decodes) mesh::note_balance(session.loaded.settings, session.mesh);
   return session;
@@ -213,8 +222,7 @@ Evaluated evaluated(const Session& session) {
 }
 
 std::string layout_words(const Session& session) {
-  const std::string& rules = session.layout.rule_set;
-  return fmt::format("{}, {} rules", mesh_words(session.mesh), rules.empty() ? "default" : rules);
+  return fmt::format("{}, {}", mesh_words(session.mesh), config::rules_words(session.loaded.settings));
 }
 
 std::string headline(const Session& session) {

@@ -5,8 +5,10 @@
 
 #include "base/text.h"
 #include "advice/planned.h"
+#include "config/builtin.h"
 #include "partition/collectives.h"
 #include "tests/cli/json_outcome.h"
+#include "tests/support.h"
 
 namespace moesh::cli {
 namespace {
@@ -86,6 +88,19 @@ TEST(Compile, TellsWhichPeakTheMfuIsOf) {
   const std::string line = "compile model_name=llama3-8b compile_topology=h100-8 ici_fsdp_parallelism=8 quantization=fp8_full";
   EXPECT_THAT(outcome(line).out, HasSubstr("% of the peak FLOP/s of bfloat16 (MFU)."));
   EXPECT_EQ(json_of(line + " --json")["mfu_is_of_the_peak_of"], "bfloat16");
+}
+
+// A figure that a hardware file of the user's leaves out.
+TEST(Compile, NotesThatProductsAreTimedAtAnotherRate) {
+  const test::TemporaryFolder folder;
+  std::string text(config::find_builtin("hardware/h100.yml")->text);
+  const std::string whole = folder.write("whole.yml", text);
+  text.erase(text.find("bf16_flops_per_second:"), text.find('\n', text.find("bf16_flops_per_second:")) - text.find("bf16_flops_per_second:"));
+  const std::string lacking = folder.write("lacking.yml", text), request = "compile model_name=qwen3-0.6b max_target_length=256 compile_topology=";
+  const std::string note = " has no bf16_flops_per_second: products in bfloat16 are timed at its rate of float32";
+  EXPECT_THAT(outcome(request + lacking + ":8").err, HasSubstr(note));
+  EXPECT_THAT(outcome(request + whole + ":8").err, Not(HasSubstr(note)));
+  EXPECT_THAT(outcome(request + lacking + ":8 dtype=float32").err, Not(HasSubstr(note)));
 }
 
 TEST(Compile, TakesThePrecisionOfProductsIntoAccount) {

@@ -233,6 +233,16 @@ TEST(LoadRules, OfAPresetGiveWayUnderOverrideModelConfig) {
   EXPECT_EQ(settings_of("model_name=deepseek3-671b-2dfsdp" + overrides + rules).rules("logical_axis_rules").size(), 1u);
 }
 
+TEST(LoadRules, OfAFileThatReplaceTheDefaultRulesAreNoted) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.write("mine.yml", "logical_axis_rules: [[embed, [fsdp]]]\n");
+  EXPECT_THAT(loaded(file).notices,
+              Contains(::testing::AllOf(StartsWith(file + ":1: logical_axis_rules of a file replace all default rules; without one are now: "),
+                             HasSubstr(" more. On the command line they replace those of their own labels"))));
+  EXPECT_THAT(loaded(file + " custom_mesh_and_rule=ep-tp").notices, ::testing::Not(Contains(HasSubstr("replace all default rules"))));
+  EXPECT_THAT(loaded("logical_axis_rules=[[embed,[fsdp]]]").notices, IsEmpty());
+}
+
 TEST(Replaced, SaysWhichFamiliesAreOne) {
   EXPECT_THAT(loaded("model_name=qwen3.5-35b-a3b decoder_block=qwen3_5").notices,
               Contains("decoder_block=qwen3_5 is qwen3_next here, with text alone, but for its names in Hugging Face's files"));

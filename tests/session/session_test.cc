@@ -21,6 +21,26 @@ TEST(Session, HasAHeadline) {
   EXPECT_EQ(headline_of("ici_fsdp_parallelism=1"), "default on cpu-1: 1 device as one device, default rules");
 }
 
+// A layout under changed rules must not pass for one under the default rules.
+TEST(Session, TellsInItsHeadlineWhatChangesTheDefaultRules) {
+  const auto rules_in = [](const std::string& request) {
+    const std::string headline = headline_of(request);
+    return headline.substr(headline.rfind(", ") + 2);
+  };
+  const std::string rule = "logical_axis_rules=[[embed,[data]]] ";
+  EXPECT_EQ(rules_in(rule), "default rules with changes of the command line");
+  EXPECT_EQ(rules_in("model_name=llama2-7b"), "default rules with changes of the model");
+  EXPECT_EQ(rules_in("model_name=llama2-7b " + rule), "default rules with changes of the model and the command line");
+  EXPECT_EQ(rules_in("model_name=deepseek3-671b-2dfsdp"), "rules of the model");
+  EXPECT_EQ(rules_in(rule + "override_logical_axis_rules=true"), "rules of the command line");
+  EXPECT_EQ(rules_in("ici_pipeline_parallelism=2 compile_topology=cpu-2 ici_fsdp_parallelism=1"), "default rules");
+  const test::TemporaryFolder folder;
+  const std::string file = folder.write("mine.yml", "logical_axis_rules: [[embed, [fsdp]]]\n");
+  EXPECT_EQ(rules_in(file), "rules of " + file);
+  EXPECT_EQ(rules_in(file + " " + rule), "rules of the command line");
+  EXPECT_EQ(rules_in(file + " custom_mesh_and_rule=ep-tp"), "ep-tp rules");
+}
+
 TEST(Session, MultipliesFloat32AtThePrecisionThatIsAskedFor) {
   const auto rate = [](const std::string& precision) {
     return test::session("compile_topology=v5p-8 matmul_precision=" + precision).target.chip.f32_rate().value();
