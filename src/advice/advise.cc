@@ -29,6 +29,8 @@ using sharding::Gain;
 using sharding::Severity;
 
 constexpr std::size_t kMostTries = 24;   // tries per finding
+constexpr int kMostErrors = 3;           // errors that are mended besides, so that a fix can be planned
+constexpr std::size_t kMostTriesOfOthers = 8;  // tries of each of them
 constexpr std::size_t kMostFixes = 3;    // fixes offered per finding
 constexpr double kFaster = 1.02;         // the least speed-up that is worth a warning
 constexpr double kClearlyFaster = 1.05;  // the least speed-up that is worth a remark
@@ -89,22 +91,29 @@ void find_too_large_state(const session::Session& session, std::vector<Finding>&
                                      "more devices for the parameters, or along an axis that shards them"});
 }
 
-Diagnosis diagnose(const session::Session& session) {
+Diagnosis diagnose_layout(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
-  const std::vector<std::string> sets = other_rule_sets(session);
   Diagnosis made{session.mesh,
                  sharding::lint(session.layout, {session.batch.micro_rows, settings.real("sharding_tolerance"),
-                                                 settings.is_given("sharding_tolerance"), sets}),
+                                                 settings.is_given("sharding_tolerance"), other_rule_sets(session)}),
                  {}};
-  const bool is_refused = std::any_of(made.findings.begin(), made.findings.end(), [](const Finding& f) {
-    return f.severity == Severity::error && f.check != "sharding-tolerance";
-  });
-  const bool has_stages = session.mesh.size_of("stage") > 1;
-  if (has_stages) find_too_large_state(session, made.findings);
-  if (is_refused || has_stages) return made;
+  if (session.mesh.size_of("stage") > 1) find_too_large_state(session, made.findings);
+  return made;
+}
+
+// Whether a step can be planned, as far as the findings about the layout tell.
+bool can_be_planned(const Diagnosis& of_layout) {
+  return of_layout.mesh.size_of("stage") == 1 &&
+         std::none_of(of_layout.findings.begin(), of_layout.findings.end(), [](const Finding& f) {
+           return f.severity == Severity::error && f.check != "sharding-tolerance";
+         });
+}
+
+// Adds the findings about the step that is planned.
+void diagnose_step(const session::Session& session, Diagnosis& made) {
   try {
     PlannedStep step = plan_step(session);
-    find_repeated({session, step}, sets, made.findings);
+    find_repeated({session, step}, other_rule_sets(session), made.findings);
     find_slow_links({session, step}, made.findings);
     find_waits({session, step}, made.findings);
     find_exposed_exchange({session, step}, made.findings);
@@ -117,8 +126,14 @@ Diagnosis diagnose(const session::Session& session) {
   } catch (const Error& error) {
     made.findings.push_back({Severity::error, "not-planned", "the step", error.parts().what, error.parts().where,
                              "no training step can be made of it", error.parts().fix});
-    if (mesh::balanced_shards(settings, session.mesh) > 1) made.findings.back().tries = {{"context_parallel_load_balance=false"}};
+    if (mesh::balanced_shards(session.loaded.settings, session.mesh) > 1)
+      made.findings.back().tries = {{"context_parallel_load_balance=false"}};
   }
+}
+
+Diagnosis diagnose(const session::Session& session) {
+  Diagnosis made = diagnose_layout(session);
+  if (can_be_planned(made)) diagnose_step(session, made);
   return made;
 }
 
@@ -153,17 +168,22 @@ class Trials {
     return within;
   }
 
-  // The tries that fix the finding, the best first.
+  // The tries that fix the finding, the best first. Where another error stands in the way of a plan, a try is planned with the fix of
+  // an earlier finding or, if it has none, with tries of that error.
   std::vector<Fix> fixes_of(const Finding& finding) {
     std::vector<Fix> fixes;
     for (std::size_t i = 0; i < std::min(kMostTries, finding.tries.size()); ++i) {
-      const Keys& keys = finding.tries[i];
-      const std::optional<Diagnosis>& after = changed(keys);
-      if (!after || !mends(*after, finding)) continue;
-      Fix fix = fix_of(keys, *after);
+      Keys keys = finding.tries[i];
+      if (!mends(keys, finding)) continue;
+      const bool needs_more = !is_told_of(keys);
+      const bool holds_above = needs_more && !above_.empty() && ends_with_above(keys, finding);
+      if (needs_more && !holds_above && !ends_with_more(keys, finding)) continue;
+      Fix fix = fix_of(keys, *changed(keys));
+      fix.holds_fix_above = holds_above;
       if (keeps_fit(fix) && pays(fix, finding)) fixes.push_back(std::move(fix));
     }
     keep_best(fixes);
+    if (above_.empty() && finding.severity == Severity::error && !fixes.empty()) above_ = fixes.front().keys;
     if (finding.gain == Gain::much_speed)
       std::erase_if(fixes, [&](const Fix& fix) { return fix.faster * kMuchFaster < fixes.front().faster; });
     return fixes;
@@ -172,13 +192,56 @@ class Trials {
  private:
   const std::optional<Diagnosis>& changed(const Keys& keys) {
     const auto [place, is_new] = tried_.try_emplace(join(keys, " "));
-    if (!is_new || left_-- <= 0) return place->second;
-    try {
-      place->second = diagnose(session::reopen(request_.with(keys), session::Evenness::reported));
-    } catch (const Error&) {
-      place->second = std::nullopt;
-    }
+    if (!is_new || left_ <= 0) return place->second;
+    const std::optional<session::Session> session = lay_out_keys(request_, keys, session::Evenness::reported);
+    if (!session) return place->second;
+    place->second = diagnose_layout(*session);
+    if (!can_be_planned(*place->second)) return place->second;
+    --left_;
+    diagnose_step(*session, *place->second);
     return place->second;
+  }
+
+  // Whether all that can be told of the change is known: its plan or, of a layout with stages, none of which is planned, that layout.
+  bool is_told_of(const Keys& keys) {
+    const std::optional<Diagnosis>& after = changed(keys);
+    return after && (after->forecast || after->mesh.size_of("stage") > 1);
+  }
+
+  bool ends_with_above(Keys& keys, const Finding& finding) {
+    const Keys both = joined(above_, keys);
+    if (!mends(both, finding) || !is_told_of(both)) return false;
+    keys = both;
+    return true;
+  }
+
+  // Adds tries of the errors that are left, one error after the other, until a step can be planned.
+  bool ends_with_more(Keys& keys, const Finding& finding) {
+    for (int errors = 0; errors < kMostErrors; ++errors) {
+      if (is_told_of(keys)) return true;
+      const std::optional<Keys> more = with_try_of_an_error(keys, finding);
+      if (!more) return false;
+      keys = *more;
+    }
+    return is_told_of(keys);
+  }
+
+  std::optional<Keys> with_try_of_an_error(const Keys& keys, const Finding& finding) {
+    const std::optional<Diagnosis>& now = changed(keys);
+    if (!now) return std::nullopt;
+    for (const Finding& error : now->findings) {
+      if (error.severity != Severity::error) continue;
+      for (std::size_t i = 0; i < std::min(kMostTriesOfOthers, error.tries.size()); ++i) {
+        const Keys both = joined(keys, error.tries[i]);
+        if (mends(both, finding) && mends(both, error)) return both;
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool mends(const Keys& keys, const Finding& finding) {
+    const std::optional<Diagnosis>& after = changed(keys);
+    return after && mends(*after, finding);
   }
 
   // A change that leads to a step that does not fit is no worse if no step could be planned before.
@@ -249,7 +312,8 @@ class Trials {
   const Request& request_;
   const Diagnosis& before_;
   std::set<Name> errors_;
-  int left_;  // trials left
+  int left_;  // plans that may still be made
+  Keys above_;  // the fix of the first error that has one
   std::map<std::string, std::optional<Diagnosis>> tried_;
 };
 
@@ -289,6 +353,8 @@ void keep_telling(std::vector<Finding>& findings) {
 
 Advice advise(const Request& request, const session::Session& session) {
   Diagnosis before = diagnose(session);
+  std::stable_sort(before.findings.begin(), before.findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
   Trials trials(request, before, most_trials(session));
   Advice advice;
   for (const Finding& found : before.findings) {

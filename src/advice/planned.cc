@@ -65,14 +65,26 @@ Planned plan_step(const std::vector<std::string>& request) {
   return {std::move(session), std::move(step)};
 }
 
-std::optional<Planned> try_keys(const Request& request, const Keys& keys) {
+std::optional<session::Session> lay_out_keys(const Request& request, const Keys& keys, session::Evenness evenness) {
   try {
-    session::Session session = session::reopen(request.with(keys));
+    return session::reopen(request.with(keys), evenness);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Planned> try_plan(session::Session session) {
+  try {
     PlannedStep step = plan_step(session);
     return Planned{std::move(session), std::move(step)};
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+std::optional<Planned> try_keys(const Request& request, const Keys& keys) {
+  std::optional<session::Session> session = lay_out_keys(request, keys);
+  return session ? try_plan(std::move(*session)) : std::nullopt;
 }
 
 }  // namespace moesh::advice

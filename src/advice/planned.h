@@ -35,7 +35,7 @@ struct Planned {
 
 Planned plan_step(const std::vector<std::string>& request);
 
-// The most changes of a request that are tried. Planning takes longer the more nodes a model's graph has, as with layers that are not
+// The most changes of a request that are planned. Planning takes longer the more nodes a model's graph has, as with layers that are not
 // scanned. If layers are scanned, the number is large enough to try all changes.
 int most_trials(const session::Session& session);
 
@@ -44,6 +44,13 @@ std::vector<std::string> rule_sets_to_try();
 
 // Whether the graph is small enough for a step to be planned in a moment.
 bool plans_at_once(const session::Session& session);
+
+// The request with these keys added, laid out, which takes little next to planning it; nothing if it is refused. No notices are logged.
+std::optional<session::Session> lay_out_keys(const Request& request, const Keys& keys,
+                                             session::Evenness evenness = session::Evenness::demanded);
+
+// Plans the session; nothing if that is refused.
+std::optional<Planned> try_plan(session::Session session);
 
 // Plans the request with these keys added; nothing if it is refused. No notices are logged.
 std::optional<Planned> try_keys(const Request& request, const Keys& keys);

@@ -1,7 +1,6 @@
 #include "advice/remedies.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <tuple>
 
@@ -30,12 +29,12 @@ struct Tried {
 constexpr std::size_t kMostFactorings = 16;  // factorings that are planned, those with the least state
 constexpr std::size_t kMostOffers = 5;
 constexpr std::int64_t kMostTimesLarger = 64;
-constexpr std::int64_t kMostParts = 16;  // parts of a batch
-constexpr int kMostMachines = 2;         // machines that are looked for: the smallest that fits, and the next if it is clearly faster
-constexpr double kFasterFit = 1.2;       // the least speed-up, for each device, for which the next machine is offered too
-constexpr double kAsFast = 0.98;         // the least speed, relative to that on more devices, for which more are not offered
-constexpr int kPriceOfDevices = 3;       // the price of an offer with more devices
-constexpr int kTrialsOfLayouts = 40;     // if fewer trials are left, batches are tried before layouts
+constexpr std::int64_t kMostMerged = 16;  // passes that are taken as one
+constexpr int kMostMachines = 2;          // machines that are looked for: the smallest that fits, and the next if it is clearly faster
+constexpr double kFasterFit = 1.2;        // the least speed-up, for each device, for which the next machine is offered too
+constexpr double kAsFast = 0.98;          // the least speed, relative to that on more devices, for which more are not offered
+constexpr int kPriceOfDevices = 3;        // the price of an offer with more devices
+constexpr int kTrialsOfLayouts = 40;      // if fewer trials are left, batches are tried before layouts
 
 class Search {
  public:
@@ -49,6 +48,12 @@ class Search {
         left_(most_trials(session)) {}
 
   Remedies run() {
+    if (left_ >= kTrialsOfLayouts || settings_.boolean("scan_layers") || !try_what_helps_scanned()) try_all();
+    return result();
+  }
+
+ private:
+  void try_all() {
     if (is_narrow_) try_pieces();
     if (left_ < kTrialsOfLayouts) try_batches();
     try_layouts();
@@ -56,14 +61,38 @@ class Search {
     if (left_ > 0 && !has_batches()) try_batches();
     if (!fits_here()) try_types();
     try_machines();
-    return result();
   }
 
- private:
+  // Where layers are not scanned, so that a plan takes long: tries only what helps the same model with scanned layers. False if that
+  // model cannot be planned.
+  bool try_what_helps_scanned() {
+    const Keys scan{"scan_layers=true"};
+    const std::optional<Planned> scanned = try_keys(request_, scan);
+    if (!scanned) return false;
+    const auto with = [&](const Keys& more) { return request_.with(joined(scan, more)); };
+    const Request request = request_.is_translated() ? Request(request_.with(scan), with) : Request(request_.with(scan));
+    Search search(request, scanned->session, scanned->step.forecast);
+    search.try_all();
+    const Remedies found = search.result();
+    std::vector<Offer> helpful = found.offers;
+    if (found.nearest) helpful.push_back(*found.nearest);
+    left_ = static_cast<int>(helpful.size());
+    for (const Offer& offer : helpful) attempt(search.kind_of(offer), offer.keys);
+    others_tried_ = std::max(0, found.tried - static_cast<int>(helpful.size()));
+    return true;
+  }
+
+  Kind kind_of(const Offer& offer) const {
+    return std::find_if(tried_.begin(), tried_.end(), [&](const Tried& tried) { return tried.offer.keys == offer.keys; })->kind;
+  }
+
   // Nothing if no trial is left or the change cannot be planned, as when the machine does not exist or the axes do not divide the batch.
   std::optional<Offer> attempt(Kind kind, const Keys& keys) {
-    if (left_-- <= 0) return std::nullopt;
-    const std::optional<Planned> planned = try_keys(request_, keys);
+    if (left_ <= 0) return std::nullopt;
+    std::optional<session::Session> session = lay_out_keys(request_, keys);
+    if (!session) return std::nullopt;
+    --left_;
+    const std::optional<Planned> planned = try_plan(std::move(*session));
     if (!planned) return std::nullopt;
     tried_.push_back({kind, offer_of(keys, *planned)});
     tried_.back().offer.rounds = kind == Kind::types;
@@ -180,23 +209,8 @@ class Search {
     }
   }
 
-  // The parts into which the rows of a device in one pass may be divided: divisors of a whole number of rows, powers of two where parts
-  // are less than a row.
-  std::vector<std::int64_t> parts_of_batch() const {
-    const double batch = settings_.real("per_device_batch_size");
-    std::vector<std::int64_t> parts;
-    for (std::int64_t p = 2; p <= kMostParts; ++p) {
-      const bool is_whole = batch == std::floor(batch) && batch >= static_cast<double>(p);
-      if (is_whole ? std::fmod(batch, static_cast<double>(p)) == 0 : std::has_single_bit(static_cast<std::uint64_t>(p)))
-        parts.push_back(p);
-    }
-    return parts;
-  }
-
-  Keys in_passes(std::int64_t parts) const {
-    return {config::batch_key(settings_.real("per_device_batch_size") / static_cast<double>(parts)),
-            fmt::format("gradient_accumulation_steps={}", settings_.integer("gradient_accumulation_steps") * parts)};
-  }
+  std::vector<std::int64_t> parts_of_batch() const { return config::parts_of_rows(settings_.real("per_device_batch_size")); }
+  Keys in_passes(std::int64_t parts) const { return config::in_passes(settings_, parts); }
 
   // Tries machines of the same kind with more devices, over which parameters are sharded, and more slices of this one: first what the
   // request has several of.
@@ -252,9 +266,9 @@ class Search {
   // as before or with a part of them.
   template <typename Fits>
   bool fits_with_split_activations(const Keys& machine, const Fits& fits) {
-    const std::optional<Planned> planned = try_keys(request_, machine);
-    if (!planned) return false;
-    for (const Split& split : splits_of(planned->session.mesh)) {
+    const std::optional<session::Session> there = lay_out_keys(request_, machine);
+    if (!there) return false;
+    for (const Split& split : splits_of(there->mesh)) {
       if (fits(split.keys) || fits(joined(split.keys, in_passes(split.parts)))) return true;
     }
     return false;
@@ -347,7 +361,7 @@ class Search {
 
   Remedies result() const {
     Remedies remedies;
-    remedies.tried = static_cast<int>(tried_.size());
+    remedies.tried = static_cast<int>(tried_.size()) + others_tried_;
     for (int k = 0; k <= static_cast<int>(Kind::machine); ++k) {
       const Offer* best = nullptr;
       for (const Tried& tried : tried_) {
@@ -386,7 +400,8 @@ class Search {
   std::vector<Tried> tried_;
   Keys together_;
   int machines_that_fit_ = 0;
-  int left_ = 0;  // trials left
+  int others_tried_ = 0;  // with scanned layers alone
+  int left_ = 0;          // plans that may still be made
 };
 
 }  // namespace
@@ -394,7 +409,7 @@ class Search {
 std::vector<Keys> fewer_passes(const config::Settings& settings) {
   const std::int64_t passes = settings.integer("gradient_accumulation_steps");
   std::vector<Keys> all;
-  for (std::int64_t times = 2; times <= std::min(passes, kMostParts); ++times) {
+  for (std::int64_t times = 2; times <= std::min(passes, kMostMerged); ++times) {
     if (passes % times != 0) continue;
     all.push_back({config::batch_key(settings.real("per_device_batch_size") * static_cast<double>(times)),
                    fmt::format("gradient_accumulation_steps={}", passes / times)});

@@ -82,8 +82,9 @@ const Command kLint{"lint",
                     "axis; rules of yours that never apply or name axes that the mesh lacks; dearer ways to "
                     "experts; pipeline stages.\n\n"
                     "Each cause is told once. Each fix was planned: added to the command, it ends its finding, or "
-                    "makes a step that waits at least 1.2 times as fast, and it adds no error. If no step could "
-                    "be planned before, the fixed one may still not fit; that is said. What costs time or memory "
+                    "makes a step that waits at least 1.2 times as fast, and it adds no error. Where another error "
+                    "is in the way, its fix is part of it. If no step could be planned before, the fixed one may "
+                    "still not fit; that is said. Layouts with pipeline stages are only laid out. What costs time or memory "
                     "is told only where some change helps, or where a slow link takes most of the step.\n\n"
                     "The exit code is 1 when a finding is an error.",
                     kLintOptions,

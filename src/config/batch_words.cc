@@ -1,5 +1,6 @@
 #include "config/batch_words.h"
 
+#include <bit>
 #include <cmath>
 
 #include <fmt/core.h>
@@ -9,6 +10,9 @@
 
 namespace moesh::config {
 namespace {
+
+constexpr std::int64_t kMostParts = 64;
+constexpr std::int64_t kMostHalves = 16;  // parts of a row, or of rows that these parts do not divide
 
 std::int64_t microbatches_of(const BatchSizes& batch) { return batch.rows_to_train / batch.micro_rows; }
 
@@ -46,5 +50,19 @@ double rows_a_device(std::int64_t rows, std::int64_t devices) {
 }
 
 std::string batch_key(double rows_a_device) { return fmt::format("per_device_batch_size={}", rows_a_device); }
+
+std::vector<std::int64_t> parts_of_rows(double rows_a_device) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t parts = 2; parts <= kMostParts; ++parts) {
+    const bool divides = std::fmod(rows_a_device, static_cast<double>(parts)) == 0;
+    if (divides || (parts <= kMostHalves && std::has_single_bit(static_cast<std::uint64_t>(parts)))) all.push_back(parts);
+  }
+  return all;
+}
+
+Keys in_passes(const Settings& settings, std::int64_t parts) {
+  return {batch_key(settings.real("per_device_batch_size") / static_cast<double>(parts)),
+          fmt::format("gradient_accumulation_steps={}", settings.integer("gradient_accumulation_steps") * parts)};
+}
 
 }  // namespace moesh::config

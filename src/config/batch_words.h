@@ -1,8 +1,11 @@
-// A step's batch in words, the same in every command.
+// A step's batch in words and in keys, the same in every command.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "config/keys.h"
 #include "config/model_shape.h"
 
 namespace moesh::config {
@@ -18,5 +21,12 @@ double rows_a_device(std::int64_t rows, std::int64_t devices);
 
 // "per_device_batch_size=0.5", in as many digits as it takes to read the same number from it.
 std::string batch_key(double rows_a_device);
+
+// The numbers of parts into which the rows of a device may be divided, the fewest first: the divisors of a whole number of rows and, as
+// devices may share a row, powers of two. One alone does not count.
+std::vector<std::int64_t> parts_of_rows(double rows_a_device);
+
+// The keys for the batch in so many times as many passes: per_device_batch_size, then gradient_accumulation_steps.
+Keys in_passes(const Settings& settings, std::int64_t parts);
 
 }  // namespace moesh::config

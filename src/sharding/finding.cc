@@ -24,13 +24,14 @@ Colour colour_of(Severity severity) {
 }
 
 std::string leads_to(const Fix& fix) {
-  if (fix.peak == 0) return "";
+  if (fix.peak == 0) return "   (laid out, not planned)";
   std::string words = fmt::format("{} a device, {} a step", human_bytes(fix.peak), human_seconds(fix.seconds));
   if (fix.faster > 0) words += fmt::format(", {:.2f} x the speed{}", fix.faster, fix.devices > 0 ? " of a device" : "");
   if (fix.devices > 0) words += fmt::format(", {} devices", with_commas(fix.devices));
   if (std::abs(fix.tokens - 1) > 0.01) words += fmt::format(", {:.3g} x the tokens a step", fix.tokens);
   if (fix.is_narrow) words += "; fits narrowly";
   if (fix.rounds) words += "; the losses differ";
+  if (fix.holds_fix_above) words += "; with the fix above";
   if (fix.usable > 0 && fix.peak > fix.usable) words += fmt::format("; does not fit {}", human_bytes(fix.usable));
   return "   (" + words + ")";
 }
@@ -94,6 +95,7 @@ void write_fixes(const Finding& f, JsonWriter& json) {
     if (fix.devices > 0) json.key("devices").value(fix.devices);
     if (std::abs(fix.tokens - 1) > 0.01) json.key("times_the_tokens").value(fix.tokens);
     if (fix.rounds) json.key("rounds").value(true);
+    if (fix.holds_fix_above) json.key("holds_fix_above").value(true);
     json.end_object();
   }
   json.end_array();

@@ -25,6 +25,7 @@ struct Fix {
   double tokens = 1;         // per step, relative to those without the fix
   bool is_narrow = false;    // fits, but XLA's step would not
   bool rounds = false;       // keeps weights or moments in another type, so that the losses differ
+  bool holds_fix_above = false;  // the keys of a fix of an earlier finding, without which nothing can be planned, are among these
 };
 
 // The gain that a fix must bring for its finding to be reported.

@@ -108,6 +108,39 @@ TEST(AdviseSlow, MendsTenBatchesBelowTheirAxes) {
   });
 }
 
+// Also where another error stands in the way, whose fix it then holds. Layouts with stages are the only ones that are not planned.
+TEST(AdviseSlow, PlansEachFixThatItOffers) {
+  int fixes = 0, with_above = 0;
+  for (const std::string model : {"llama3-8b", "mixtral-8x22b", "deepseek2-16b", "gemma3-4b", "gpt-oss-20b"}) {
+    for (const char* layout :
+         {"compile_topology=h100-24 per_device_batch_size=0.5", "compile_topology=a100-48 ici_tensor_parallelism=48 ici_fsdp_parallelism=1",
+          "compile_topology=v4-64 ici_tensor_sequence_parallelism=-1 per_device_batch_size=4 compile_topology_num_slices=2",
+          "compile_topology=v6e-16 ici_tensor_parallelism=16 ici_fsdp_parallelism=1 per_device_batch_size=0.1875",
+          "compile_topology=h100-24 ici_expert_parallelism=24 ici_fsdp_parallelism=1 logical_axis_rules=[[embed_vocab,[expert]]]",
+          "compile_topology=v5p-32 ici_tensor_parallelism=16 ici_fsdp_parallelism=1 logical_axis_rules=[[vocab,[]]] per_device_batch_size=0.5",
+          "compile_topology=v5p-32 ici_pipeline_parallelism=4 ici_fsdp_parallelism=4 per_device_batch_size=2"}) {
+      const std::string request = "model_name=" + model + " " + layout + (model == "mixtral-8x22b" ? " sparse_matmul=false" : "");
+      SCOPED_TRACE(request);
+      const auto open = [&] { session::reopen(test::words_of(request), session::Evenness::reported); };
+      if (test::message_of(open) != "no error") continue;  // layers that do not divide over stages
+      const Advice advice = advice_on(request);
+      for (const Finding& finding : advice.findings) {
+        for (const sharding::Fix& fix : finding.fixes) {
+          ++fixes;
+          with_above += fix.holds_fix_above;
+          const std::vector<std::string> fixed = joined(test::words_of(request), fix.keys);
+          const session::Session session = session::reopen(fixed);
+          EXPECT_EQ(session.mesh.size_of("stage") == 1, fix.peak > 0) << join(fix.keys, " ");
+          if (fix.peak == 0) continue;
+          EXPECT_EQ(plan_step(session).forecast.memory.peak, fix.peak) << join(fix.keys, " ");
+        }
+      }
+    }
+  }
+  EXPECT_GT(fixes, 60);
+  EXPECT_GT(with_above, 5);
+}
+
 // Parameters that an axis does not shard, because the rules lack it or because the rule set is meant for another use of the axis.
 TEST(AdviseSlow, MendsTenParametersThatLeaveAxesOut) {
   expect_spoken("sharding-tolerance", {

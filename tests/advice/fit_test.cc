@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "advice/factorings.h"
@@ -186,6 +187,19 @@ TEST(Fit, PlansNoLargeModelAlongTheWay) {
     EXPECT_TRUE(plans_at_once(test::session(std::string("model_name=") + model))) << model;
 }
 
+// Changes that are refused cost no plans, and what is planned is what helps with scanned layers.
+TEST(FitSlow, OffersForLayersApartWhatHelpsThoseThatAreScanned) {
+  for (const std::string& request :
+       {kTooLarge[0], kTooLarge[1], kTooLarge[2], kTooLarge[5], kTooLarge[7],
+        std::string("model_name=deepseek3-671b compile_topology=v5p-128 ici_fsdp_parallelism=8 ici_expert_parallelism=8 per_device_batch_size=1")}) {
+    SCOPED_TRACE(request);
+    const Remedies scanned = remedies(request), apart = remedies(request + " scan_layers=false");
+    expect_offers_hold(request + " scan_layers=false", apart);
+    EXPECT_NE(find(apart, scanned.offers.front().keys), nullptr);
+    EXPECT_EQ(apart.tried, scanned.tried);
+  }
+}
+
 TEST(Factorings, DivideTheSliceEvenlyAndOrderByState) {
   const session::Session session = test::session("model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4");
   const std::vector<Factoring> found = factorings(session);
@@ -263,6 +277,19 @@ TEST(Fit, OffersToMakeGradientsAgainWhereAllOfThemAreKept) {
   EXPECT_NE(find(remedies(request + "compile_topology=cpu-1"), {"remat_gradients=true"}), nullptr);
   const Remedies of_several = remedies(request + "compile_topology=cpu-2 ici_data_parallelism=2 ici_fsdp_parallelism=1");
   EXPECT_EQ(find(of_several, {"remat_gradients=true"}), nullptr);
+}
+
+// A stack of gradients that is cast to grad_dtype before the update is a stack of gradients.
+TEST(Fit, CountsGradientsAsSuchWhateverTheirType) {
+  for (const char* model : {"llama2-7b base_num_decoder_layers=4", "mixtral-8x7b base_num_decoder_layers=2", "gemma3-4b base_num_decoder_layers=12"}) {
+    const auto memory = [&](const std::string& type) {
+      const std::string request = fmt::format("override_model_config=true compile_topology=h100-8 per_device_batch_size=1 model_name={} {}", model, type);
+      return plan_step(test::words_of(request)).step.forecast.memory;
+    };
+    const forecast::Memory own = memory("grad_dtype=float32"), narrow = memory("grad_dtype=bfloat16");
+    EXPECT_GT(narrow.of(forecast::Component::gradients), own.of(forecast::Component::gradients) * 2 / 5) << model;
+    EXPECT_LT(narrow.of(forecast::Component::working_values), own.of(forecast::Component::working_values) * 3 / 2) << model;
+  }
 }
 
 // Plans hold neither scores nor logits: a step that MaxText could not run is told to be narrow, with the key that spares what it lacks.

@@ -1,6 +1,8 @@
 // A step's batch in words and as JSON.
 #include "config/batch_words.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -41,6 +43,25 @@ TEST(BatchKey, MakesTheRowsItWasWrittenFor) {
       ASSERT_EQ(static_cast<std::int64_t>(read * static_cast<double>(devices)), rows) << key << " on " << devices;
     }
   }
+}
+
+TEST(BatchInPasses, TakesEveryDivisorOfTheRowsOfADevice) {
+  EXPECT_EQ(parts_of_rows(9), (std::vector<std::int64_t>{2, 3, 4, 8, 9, 16}));
+  EXPECT_EQ(parts_of_rows(0.5), (std::vector<std::int64_t>{2, 4, 8, 16}));
+  for (std::int64_t rows = 1; rows <= 64; ++rows) {
+    const std::vector<std::int64_t> all = parts_of_rows(static_cast<double>(rows));
+    EXPECT_TRUE(std::is_sorted(all.begin(), all.end()));
+    for (std::int64_t parts = 2; parts <= rows; ++parts) {
+      if (rows % parts != 0) continue;
+      EXPECT_EQ(std::count(all.begin(), all.end(), parts), 1) << rows << " in " << parts;
+    }
+  }
+}
+
+TEST(BatchInPasses, KeepsTheRowsOfAStep) {
+  const Settings settings = load({"per_device_batch_size=9", "gradient_accumulation_steps=2"}).settings;
+  EXPECT_EQ(in_passes(settings, 3), (Keys{"per_device_batch_size=3", "gradient_accumulation_steps=6"}));
+  EXPECT_EQ(in_passes(settings, 2), (Keys{"per_device_batch_size=4.5", "gradient_accumulation_steps=4"}));
 }
 
 TEST(BatchWords, AreAlsoJson) {
