@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "advice/cache_rows.h"
 #include "advice/remedies.h"
 #include "base/error.h"
 #include "base/shell.h"
@@ -59,6 +60,12 @@ Routing routing_of(const PlannedRun& planned) { return forecast::routing_of(plan
 
 using Remedies = std::optional<advice::Remedies>;
 
+// Changes of the request that are told with its plan.
+struct Changes {
+  Remedies remedies;                    // what makes a step fit, if it does not
+  std::optional<advice::Offer> spread;  // what spreads a KV cache of which devices hold copies
+};
+
 train::ModelSize size_of(const session::Session& session) {
   const std::int64_t length = session.decodes ? session.decodes->new_tokens : session.loaded.settings.integer("max_target_length");
   return train::model_size(session.graph, session.shape, session.batch.rows_to_train * length, length);
@@ -110,16 +117,17 @@ void write_remedies(const advice::Remedies& remedies, JsonWriter& json) {
   if (!remedies.fits_here && remedies.nearest) write_offer(*remedies.nearest, json.line().key("nearest"));
 }
 
-void write(const PlannedRun& planned, const Routing& routing, const Remedies& remedies, JsonWriter& json) {
+void write(const PlannedRun& planned, const Routing& routing, const Changes& changes, JsonWriter& json) {
   write_request(planned, json.begin_object());
   forecast::write_members(planned.forecast, routing, planned.plan, json);
-  if (remedies) write_remedies(*remedies, json);
+  if (changes.remedies) write_remedies(*changes.remedies, json);
+  if (changes.spread) write_offer(*changes.spread, json.line().key("what_spreads_the_kv_cache"));
   json.end_object();
 }
 
-void print_json(const PlannedRun& planned, const Routing& routing, const Remedies& remedies) {
+void print_json(const PlannedRun& planned, const Routing& routing, const Changes& changes) {
   JsonWriter json;
-  write(planned, routing, remedies, json);
+  write(planned, routing, changes, json);
   fmt::print("{}\n", json.text());
 }
 
@@ -201,18 +209,20 @@ int run_compile(const Arguments& arguments) {
   if (file) save(planned, *file);
   if (arguments.has("--diff")) return show_diff(planned, request, arguments);
   const Routing routing = routing_of(planned);
-  Remedies remedies;
-  if (!stage && !planned.forecast.fits())
-    remedies = advice::remedies_of(arguments.changeable(skew_of(arguments)), planned.session, planned.forecast);
-  const std::string said = page ? write_page(*page, front_of(planned, routing, remedies), {page_plan("", planned, request)}) : "";
+  Changes changes;
+  const config::Request changeable = arguments.changeable(skew_of(arguments));
+  if (!stage && !planned.forecast.fits()) changes.remedies = advice::remedies_of(changeable, planned.session, planned.forecast);
+  if (stage) changes.spread = advice::spread_cache(changeable, planned.session, planned.forecast, *stage);
+  const std::string said = page ? write_page(*page, front_of(planned, routing, changes.remedies), {page_plan("", planned, request)}) : "";
   if (arguments.has("--json")) {
-    print_json(planned, routing, remedies);
+    print_json(planned, routing, changes);
     return 0;
   }
   const int width = terminal_width();
   fmt::print("{}\n{}", wrapped(session::heading(planned.session) + "\n" + size_words(planned.session), width, 2),
              forecast::report(planned.forecast, routing, planned.plan, report_options(planned, arguments.has("--all"), width)));
-  if (remedies) fmt::print("\n{}", advice::to_text(*remedies, width));
+  if (changes.remedies) fmt::print("\n{}", advice::to_text(*changes.remedies, width));
+  if (changes.spread) fmt::print("\n{}", wrapped(advice::spread_words(*changes.spread, planned.forecast), width, 2));
   if (file) fmt::print("\nThe plan is in {}.\n", *file);
   if (page) fmt::print("\n{}\n", said);
   return 0;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 12;
 constexpr std::size_t kMostDifferences = 5;
+constexpr double kLeastChange = 0.001;  // of a step: what differs less is not told as a difference
 constexpr double kLeastShare = 0.05;  // smaller shares of a step are not shown
 
 std::string limit_words(const Found& found) {
@@ -28,7 +29,7 @@ std::string limit_words(const Found& found) {
 }
 
 bool is_of_the_layout(const std::string& key) {
-  static constexpr std::string_view kBegins[] = {"ici_", "dcn_", "custom_mesh_and_rule=", "mesh_axes=", "logical_axis_rules="};
+  static constexpr std::string_view kBegins[] = {"ici_", "dcn_", "custom_mesh_and_rule=", "mesh_axes="};
   return std::any_of(std::begin(kBegins), std::end(kBegins), [&](std::string_view begin) { return key.starts_with(begin); });
 }
 
@@ -60,8 +61,7 @@ std::string count_words(const Outcome& outcome, int threads) {
   if (counts.uneven > 0) out.push_back(fmt::format("over {} no batch that was tried lies evenly", counted(counts.uneven, "layout")));
   if (counts.same > 0) out.push_back(fmt::format("{} differ from others in the names of axes alone", counted(counts.same, "layout")));
   if (counts.refused > 0)
-    out.push_back(fmt::format("{} turned out not to be possible, the first as {}", counted(counts.refused, "plan"),
-                              outcome.first_refusal));
+    out.push_back(fmt::format("{} turned out not to be possible, the first as {}", counted(counts.refused, "plan"), outcome.first_refusal));
   if (counts.left > 0) out.push_back(fmt::format("of {}, those with the most axes, no plan was tried", counted(counts.left, "layout")));
   if (!out.empty()) words += " Besides, " + join(out, "; ") + ".";
   return words;
@@ -135,31 +135,42 @@ std::string nearest_words(Stage stage, const Outcome& outcome) {
                      human_bytes(offer.peak - offer.usable), layout_words(*outcome.nearest));
 }
 
+std::vector<std::string> not_tried(const Told& told) { return never_tried(told.stage, told.machines.back().outcome.has_open_batch); }
+
 std::string devices_words(const OnMachine& on) { return fmt::format("{}, {}", on.machine, counted(on.devices, "device")); }
 
-// A table of the largest differences between the times of two plans, for the same number of tokens.
+// Where the time of two plans goes, for the same number of tokens: what differs the most, the rest, and all of it.
 std::string differences(const Found& from, const Found& to, int width) {
-  std::map<std::string, std::pair<double, double>> seconds;
+  using Times = std::pair<double, double>;
+  std::map<std::string, Times> seconds;
   const double scale = static_cast<double>(from.offer.tokens) / static_cast<double>(to.offer.tokens);
-  for (const auto& [what, share] : from.limits) seconds[what].first = share * from.offer.seconds;
-  for (const auto& [what, share] : to.limits) seconds[what].second = share * to.offer.seconds * scale;
-  std::vector<std::pair<std::string, std::pair<double, double>>> sorted(seconds.begin(), seconds.end());
+  const Times all{from.offer.seconds, to.offer.seconds * scale};
+  for (const auto& [what, share] : from.limits) seconds[what].first = share * all.first;
+  for (const auto& [what, share] : to.limits) seconds[what].second = share * all.second;
+  std::vector<std::pair<std::string, Times>> sorted(seconds.begin(), seconds.end());
   const auto change = [](const auto& entry) { return std::abs(entry.second.first - entry.second.second); };
+  std::erase_if(sorted, [&](const auto& entry) { return change(entry) < kLeastChange * std::max(all.first, all.second); });
   std::stable_sort(sorted.begin(), sorted.end(), [&](const auto& a, const auto& b) { return change(a) > change(b); });
+  if (sorted.size() > kMostDifferences) sorted.resize(kMostDifferences);
   Table table({{"of a step"}, {"yours", true}, {"the best", true}});
-  for (std::size_t i = 0; i < std::min(kMostDifferences, sorted.size()); ++i) {
-    const auto& [what, times] = sorted[i];
+  const auto add = [&](const std::string& what, const Times& times) {
     table.add({what, human_seconds(times.first), human_seconds(times.second)});
+  };
+  Times rest = all;
+  for (const auto& [what, times] : sorted) {
+    add(what, times);
+    rest = {rest.first - times.first, rest.second - times.second};
   }
+  add("the rest", {std::max(0.0, rest.first), std::max(0.0, rest.second)});
+  add("all", all);
   return table.text(width);
 }
 
 std::string against_words(const Told& told, const Found& best, int width) {
   const Found& yours = told.against->found;
   const double speed = yours.seconds_per_token() / best.seconds_per_token();
-  std::string text = fmt::format("Yours is {}: {}, {} tokens/s a device, {}{}. ", layout_words(yours),
-                                 human_seconds(yours.offer.seconds), speed_words(yours.offer), human_bytes(yours.offer.peak),
-                                 yours.offer.fits() ? "" : ", which does not fit");
+  std::string text = fmt::format("Yours is {}: {}, {} tokens/s a device, {}{}. ", layout_words(yours), human_seconds(yours.offer.seconds),
+                                 speed_words(yours.offer), human_bytes(yours.offer.peak), yours.offer.fits() ? "" : ", which does not fit");
   if (speed <= 1.001) return wrapped(text + "Nothing faster was found.\n", width, 2);
   text += fmt::format("The fastest that was found is {:.2f} times as fast. On the critical paths:\n", speed);
   return wrapped(text, width, 2) + "\n" + differences(yours, best, width);
@@ -176,11 +187,12 @@ std::string to_text(const Told& told, int width) {
   const Outcome& outcome = last.outcome;
   text += wrapped(fmt::format("{}: {}\n", devices_words(last), count_words(outcome, told.threads)), width, 2);
   text += "\n";
-  if (outcome.front.empty()) return text + wrapped("On " + devices_words(last) + " " + nearest_on(last) + ".\n", width, 2);
+  const std::string left_out = "\n" + wrapped("Not tried: " + join(not_tried(told), "; ") + ".\n", width, 2);
+  if (outcome.front.empty()) return text + wrapped("On " + devices_words(last) + " " + nearest_on(last) + ".\n", width, 2) + left_out;
   const std::vector<Found> rows = shown(told);
   text += table_of(told, rows, width) + "\n" + commands_of(told.stage, last, rows) + own_policy_words(rows, width);
   if (told.against) text += "\n" + against_words(told, outcome.front.front(), width);
-  return text + "\n" + wrapped("Not tried: " + join(never_tried(told.stage), "; ") + ".\n", width, 2);
+  return text + left_out;
 }
 
 forecast::Front front_of(const Told& told, const std::string& title) {
@@ -188,7 +200,7 @@ forecast::Front front_of(const Told& told, const std::string& title) {
   forecast::Front front{title, {devices_words(on) + ": " + count_words(on.outcome, told.threads)}, page::Table{}};
   front.sentences.push_back(fmt::format("Of what was found none is better in both {} than what stands here. Not tried: ",
                                         on.outcome.beside == Beside::memory ? "time and memory" : "speed and the time of a step") +
-                            join(never_tried(told.stage), "; ") + ".");
+                            join(not_tried(told), "; ") + ".");
   front.table->headings = {{"a step", true}, {"tokens/s a device", true}, {"MFU", true},
                            {"of " + human_bytes(on.outcome.usable_memory), true}, {"layout"}, {"time goes to"}, {"command"}};
   for (const Found& found : shown(told)) {
@@ -249,7 +261,7 @@ std::string to_json(const Told& told) {
   json.end_array();
   if (told.against) add(json.line().key("against"), told.stage, told.against->request, told.against->found);
   json.line().key("not_tried").begin_array();
-  for (const std::string& what : never_tried(told.stage)) json.value(what);
+  for (const std::string& what : not_tried(told)) json.value(what);
   json.end_array().line().end_object();
   return json.text();
 }

@@ -8,37 +8,19 @@
 #include <exception>
 #include <functional>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
-#include <tuple>
 #include <utility>
 
-#include <fmt/core.h>
-
-#include "advice/planned_run.h"
-#include "base/error.h"
 #include "base/progress.h"
-#include "plan/print.h"
-#include "session/reopen.h"
+#include "search/grid.h"
 
 namespace moesh::search {
 namespace {
 
 constexpr std::size_t kVaried = 16;    // layouts that are also tried with one more change each
 constexpr std::size_t kTogether = 16;  // layouts that are explored without results of each other, so that threads do not change the outcome
-
-Limits limits_of(const forecast::Forecast& forecast) {
-  std::map<std::string, double> seconds;
-  for (const forecast::KernelTime& kernel : forecast.kernel_times) seconds[kernel.kind] += kernel.critical;
-  for (const forecast::Sent& sent : forecast.collectives) seconds[fmt::format("{} over {}", sent.kind, sent.axes)] += sent.critical;
-  if (forecast.host.waits > 0) seconds["waits for the host"] = forecast.host.waits;
-  Limits limits;
-  for (const auto& [what, time] : seconds) limits.emplace_back(what, time / forecast.seconds);
-  std::stable_sort(limits.begin(), limits.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  return limits;
-}
 
 // Calls `work` with 0 to count - 1 on `threads` threads. An exception in one call ends them all and is rethrown.
 void for_each(std::size_t count, int threads, const std::function<void(std::size_t)>& work) {
@@ -72,12 +54,6 @@ double far_slower(Objective objective, Beside beside) {
 // Rounds times to a thousandth, so that of layouts whose times hardly differ the simpler one stays first.
 long pace_of(double seconds) { return std::lround(1000 * std::log(seconds)); }
 
-// A plan that was made, or the reason why it is not possible.
-struct Made {
-  std::optional<Found> found;
-  std::string refusal;
-};
-
 // The results so far.
 struct Ledger {
   explicit Ledger(Front empty) : front(std::move(empty)) {}
@@ -85,8 +61,16 @@ struct Ledger {
   Front front;
   std::optional<Found> nearest;
   std::int64_t planned = 0, refused = 0, untried = 0;
+  std::int64_t between = 0;  // plans that are not among those of the layouts: of batches between two of a series
   std::string first_refusal;
 
+  void note(const News& news) {
+    for (const Made& made : news.made) note(made);
+    untried += news.untried;
+    between += news.between;
+  }
+
+ private:
   void note(const Made& made) {
     ++planned;
     if (!made.found) {
@@ -97,200 +81,6 @@ struct Ledger {
       nearest = made.found;
     }
   }
-};
-
-// The number of plans that may still be made. It never falls below 0, however many threads take from it.
-class Allowance {
- public:
-  explicit Allowance(std::int64_t plans) : left_(plans) {}
-
-  bool take() {
-    std::int64_t left = left_;
-    while (left > 0 && !left_.compare_exchange_weak(left, left - 1)) {
-    }
-    return left > 0;
-  }
-  std::int64_t left() const { return left_; }
-  // As many of `wanted` plans as are left.
-  std::int64_t take_up_to(std::int64_t wanted) {
-    std::int64_t left = left_;
-    while (!left_.compare_exchange_weak(left, left - std::min(wanted, left))) {
-    }
-    return std::min(wanted, left);
-  }
-
- private:
-  std::atomic<std::int64_t> left_;
-};
-
-// What a plan does, without the names of its axes: layouts of which this is the same differ in these names alone.
-std::size_t work_of(const plan::Plan& plan) {
-  plan::Plan nameless = plan;
-  std::vector<mesh::Axis> axes = plan.mesh.axes();
-  std::string sizes;
-  int used = 0;
-  for (mesh::Axis& axis : axes) {
-    if (axis.size() > 1) sizes += fmt::format("{} x {}\n", axis.dcn, axis.ici);
-    axis.name = axis.size() > 1 ? fmt::format("axis{}", used++) : "alone";
-  }
-  nameless.mesh = mesh::Mesh(std::move(axes));
-  return std::hash<std::string>()(sizes + plan::to_text(nameless));
-}
-
-// The plans of one layout, as a grid: each row saves less for the backward pass than the one before, and each column has fewer tokens
-// per pass. Along both, the time of a token grows and memory falls, except that memory may grow from one pass to several; the time of a
-// step that is one pass falls with its tokens. Plans that were made therefore bound those beyond them. Only the time of a plan that saves
-// everything bounds none that saves less: what is saved may have to be reduced for it on all devices.
-class Grid {
- public:
-  Grid(const std::vector<std::string>& request, Stage stage, std::int64_t usable_memory, const Candidate& candidate)
-      : request_(request),
-        stage_(stage),
-        candidate_(candidate),
-        usable_(usable_memory),
-        last_{candidate.remats.size() - 1, candidate.passes.size() - 1},
-        cells_(candidate.remats.size() * candidate.passes.size()) {}
-
-  const Candidate& candidate() const { return candidate_; }
-
-  // Makes the plan with all tokens in one pass and the least saved, by which layouts are compared.
-  void plan_first() { plan({last_.remat, 0}); }
-  double first_seconds() const { return at({last_.remat, 0}).found ? seconds_of({last_.remat, 0}) : std::numeric_limits<double>::max(); }
-
-  // The same for layouts whose first plans do the same, and which have the same further plans.
-  using Work = std::tuple<std::size_t, std::vector<Keys>, std::vector<Keys>>;
-  std::optional<Work> first_work() const {
-    if (!first_work_) return std::nullopt;
-    return Work(*first_work_, candidate_.remats, candidate_.passes);
-  }
-
-  // Makes the plans that the front does not exclude, as long as more are allowed.
-  void explore(Front front, Allowance& allowance) {
-    if (last_.remat == 0) return explore({{0, 0}, last_}, front, allowance);
-    explore({{0, 0}, {0, last_.pass}}, front, allowance);
-    explore({{1, 0}, last_}, front, allowance);
-  }
-
-  // Adds the plans that were made since the last call to the ledger.
-  void tell(Ledger& ledger) {
-    for (const Made& made : news_) ledger.note(made);
-    ledger.untried += std::exchange(untried_, 0);
-    news_.clear();
-  }
-
- private:
-  struct Place {
-    std::size_t remat, pass;
-    bool operator==(const Place&) const = default;
-    bool is_before(const Place& other) const { return remat <= other.remat && pass <= other.pass; }
-  };
-  struct Part {
-    Place fastest, smallest;
-  };
-  struct Cell {
-    bool is_planned = false;
-    std::optional<Found> found;
-    std::string refusal;
-  };
-
-  Cell& at(Place place) { return cells_[place.remat * candidate_.passes.size() + place.pass]; }
-  const Cell& at(Place place) const { return cells_[place.remat * candidate_.passes.size() + place.pass]; }
-
-  const std::optional<Found>& plan(Place place) {
-    Cell& cell = at(place);
-    if (cell.is_planned) return cell.found;
-    cell.is_planned = true;
-    const Keys keys = joined(joined(candidate_.keys, candidate_.remats[place.remat]), candidate_.passes[place.pass]);
-    Made& made = news_.emplace_back();
-    try {
-      const advice::PlannedRun planned = advice::plan_run(session::reopen(joined(request_, keys), session::Evenness::demanded, stage_));
-      if (!first_work_) first_work_ = work_of(planned.plan);
-      made.found = cell.found = found_of(keys, planned.session, planned.forecast);
-    } catch (const Error& error) {
-      made.refusal = cell.refusal = error.parts().what;
-    }
-    return cell.found;
-  }
-
-  double seconds_of(Place place) const { return at(place).found ? at(place).found->seconds_per_token() : 0; }  // of a token
-
-  // Lower bounds for the plans of a part, from the plans that were made.
-  Bound bound_of(const Part& part) const {
-    Bound bound{0, candidate_.state_bytes, 0};
-    for (Place place{0, 0}; place.remat <= last_.remat; ++place.remat) {
-      for (place.pass = 0; place.pass <= last_.pass; ++place.pass) {
-        if (!at(place).found) continue;
-        if (place.is_before(part.fastest) && (place.remat == 0) == (part.fastest.remat == 0))
-          bound.seconds_per_token = std::max(bound.seconds_per_token, seconds_of(place));
-        const bool is_alike = (part.fastest.pass > 0) == (place.pass > 0);  // some gradients are held apart over several passes
-        if (!is_alike || !part.smallest.is_before(place)) continue;
-        bound.peak = std::max(bound.peak, at(place).found->offer.peak);
-        bound.seconds = std::max(bound.seconds, at(place).found->offer.seconds);
-      }
-    }
-    return bound;
-  }
-
-  bool is_of_use(const Part& part, const Front& front) const {
-    const Bound bound = bound_of(part);
-    return bound.peak <= usable_ && !front.excludes(bound);
-  }
-
-  // Whether both corners are refused for the same reason, in the same words and numbers: so are those between them.
-  bool is_refused_alike(const Part& part) const {
-    const std::string& refusal = at(part.fastest).refusal;
-    return !refusal.empty() && refusal == at(part.smallest).refusal;
-  }
-
-  // False if the plan may not be made any more.
-  bool plan(Place place, Front& front, Allowance& allowance) {
-    if (at(place).is_planned) return true;
-    if (!allowance.take()) return false;
-    const std::optional<Found>& found = plan(place);
-    if (found && found->offer.fits()) front.add(*found);
-    return true;
-  }
-
-  void explore(const Part& part, Front& front, Allowance& allowance) {
-    for (const Place corner : {part.fastest, part.smallest}) {
-      if (!is_of_use(part, front)) return;
-      if (!plan(corner, front, allowance)) {
-        untried_ += unplanned(part);
-        return;
-      }
-    }
-    if (part.fastest == part.smallest || !is_of_use(part, front) || is_refused_alike(part)) return;
-    for (const Part& half : halves_of(part)) explore(half, front, allowance);
-  }
-
-  std::int64_t unplanned(const Part& part) const {
-    std::int64_t count = 0;
-    for (Place place = part.fastest; place.remat <= part.smallest.remat; ++place.remat) {
-      for (place.pass = part.fastest.pass; place.pass <= part.smallest.pass; ++place.pass) count += at(place).is_planned ? 0 : 1;
-    }
-    return count;
-  }
-
-  // The faster half first: more tokens per pass before fewer.
-  static std::vector<Part> halves_of(const Part& part) {
-    const auto& [fastest, smallest] = part;
-    if (smallest.pass > fastest.pass) {
-      const std::size_t middle = fastest.pass + (smallest.pass - fastest.pass) / 2;
-      return {{fastest, {smallest.remat, middle}}, {{fastest.remat, middle + 1}, smallest}};
-    }
-    const std::size_t middle = fastest.remat + (smallest.remat - fastest.remat) / 2;
-    return {{fastest, {middle, smallest.pass}}, {{middle + 1, fastest.pass}, smallest}};
-  }
-
-  const std::vector<std::string>& request_;
-  Stage stage_;
-  const Candidate& candidate_;
-  std::int64_t usable_;
-  Place last_;
-  std::vector<Cell> cells_;
-  std::vector<Made> news_;
-  std::optional<std::size_t> first_work_;  // of the plan that was made first
-  std::int64_t untried_ = 0;
 };
 
 std::int64_t plans_of(const Candidate& candidate) { return std::ssize(candidate.remats) * std::ssize(candidate.passes); }
@@ -326,6 +116,7 @@ class Search {
     counts_.planned = ledger_.planned;
     counts_.refused = ledger_.refused;
     counts_.untried += ledger_.untried;
+    counts_.settings += ledger_.between;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     std::vector<Found> front = ledger_.front.found();
     return {front,
@@ -335,7 +126,8 @@ class Search {
             space_.usable_memory,
             counts_,
             ledger_.first_refusal,
-            took.count()};
+            took.count(),
+            space_.has_open_batch};
   }
 
  private:
@@ -353,18 +145,21 @@ class Search {
   void look_at(const std::vector<Candidate>& candidates) {
     std::vector<Grid*> all;
     for (const Candidate& candidate : candidates) all.push_back(&grids_.emplace_back(request_, stage_, space_.usable_memory, candidate));
-    in_parallel("layout looked at", all, [](Grid& grid) { grid.plan_first(); }, [&](Grid& grid) {
-      if (!is_new(grid)) return;
-      fastest_first_.push_back(&grid);
-      grid.tell(ledger_);
-    });
+    in_parallel(
+        "layout looked at", all, [](Grid& grid) { grid.plan_first(); },
+        [&](Grid& grid) {
+          if (!is_new(grid)) return;
+          fastest_first_.push_back(&grid);
+          ledger_.note(grid.news());
+        });
     std::stable_sort(fastest_first_.begin(), fastest_first_.end(),
                      [](const Grid* a, const Grid* b) { return pace_of(a->first_seconds()) < pace_of(b->first_seconds()); });
   }
 
   void explore() {
-    in_parallel("layout gone into", fastest_first_, [this](Grid& grid) { grid.explore(ledger_.front, allowance_); },
-                [this](Grid& grid) { grid.tell(ledger_); });
+    in_parallel(
+        "layout gone into", fastest_first_, [this](Grid& grid) { grid.explore(ledger_.front, allowance_); },
+        [this](Grid& grid) { ledger_.note(grid.news()); });
   }
 
   // Of layouts with the same plans the first is explored, which is the simplest.
@@ -429,10 +224,6 @@ class Search {
 };
 
 }  // namespace
-
-Found found_of(const Keys& keys, const session::Session& session, const forecast::Forecast& forecast) {
-  return {advice::offer_of(keys, session, forecast), session::layout_words(session), forecast.mfu, forecast.exposed, limits_of(forecast)};
-}
 
 Outcome search(const std::vector<std::string>& request, const Effort& effort, Stage stage) { return Search(request, effort, stage).run(); }
 

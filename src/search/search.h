@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "search/front.h"
+#include "search/grid.h"
 #include "search/space.h"
 
 namespace moesh::search {
@@ -38,20 +39,18 @@ struct Counts {
 struct Outcome {
   std::vector<Found> front;        // the Pareto front, the fastest first; empty if nothing fits
   Beside beside = Beside::memory;  // what it weighs besides the time of a token
-  std::optional<Found> nearest;  // if nothing fits: the plan that takes the least memory
-  std::int64_t least_state = 0;  // bytes of parameters and moments per device, in the layout that has the least
+  std::optional<Found> nearest;    // if nothing fits: the plan that takes the least memory
+  std::int64_t least_state = 0;    // bytes of parameters and moments per device, in the layout that has the least
   std::int64_t usable_memory = 0;
   Counts counts;
-  std::string first_refusal;  // why the first plan that was refused is not possible
-  double seconds = 0;         // that the search took
+  std::string first_refusal;    // why the first plan that was refused is not possible
+  double seconds = 0;           // that the search took
+  bool has_open_batch = false;  // whether the request leaves the number of rows open
 };
 
 // `request` names the model and the machine. The same request gives the same front on any number of threads, unless most_plans ends the
 // search. With a stage, ways to decode are searched; those of a request that leaves the number of rows open are compared by the time of a
 // token and of a step, unless memory comes first.
 Outcome search(const std::vector<std::string>& request, const Effort& effort, Stage stage = {});
-
-// The time, memory and limits of a planned request.
-Found found_of(const Keys& keys, const session::Session& session, const forecast::Forecast& forecast);
 
 }  // namespace moesh::search

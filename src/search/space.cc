@@ -8,6 +8,7 @@
 
 #include <fmt/core.h>
 
+#include "advice/cache_rows.h"
 #include "advice/factorings.h"
 #include "advice/planned.h"
 #include "base/error.h"
@@ -24,10 +25,11 @@ using session::Session;
 constexpr std::array<const char*, 7> kRemats{"everything",          "minimal_with_context", "minimal", "save_dot_except_mlpwi",
                                              "save_dot_except_mlp", "save_qkv_proj",        "full"};
 constexpr const char* kOtherRemat = "save_dot_with_context_except_mlp";
-constexpr double kMostDeviceRows = 64;  // rows of a device in a pass, if the request does not give the batch
-constexpr double kMostDecodedRows = 256;  // the same where a row is one token
-constexpr std::int64_t kMostPasses = 16;
+constexpr double kMostDeviceRows = 64;      // rows of a device in a pass, if the request does not give the batch
+constexpr double kMostDecodedRows = 256;    // the same where a row is one token
 constexpr std::int64_t kLeastSharing = 16;  // up to this many devices share a row
+
+double most_rows(Stage stage) { return stage == session::DecodeStage::token ? kMostDecodedRows : kMostDeviceRows; }
 
 bool is_open(const config::Settings& settings, const std::string& key) { return !settings.is_by_user(key); }
 
@@ -56,37 +58,35 @@ struct Pass {
 // The request's batch in more and more passes or, if it gives none, smaller and smaller batches.
 std::vector<Pass> passes_of(const config::Settings& settings, Stage stage) {
   const double given = settings.real("per_device_batch_size");
-  const std::int64_t steps = settings.integer("gradient_accumulation_steps");
   std::vector<Pass> passes;
   if (is_open(settings, "per_device_batch_size")) {
-    const double most = stage == session::DecodeStage::token ? kMostDecodedRows : kMostDeviceRows;
-    for (double rows = most; rows >= 1.0 / static_cast<double>(kLeastSharing); rows /= 2)
+    for (double rows = most_rows(stage); rows >= 1.0 / static_cast<double>(kLeastSharing); rows /= 2)
       passes.push_back({{config::batch_key(rows)}, rows});
     return passes;
   }
-  const std::int64_t most = !stage && is_open(settings, "gradient_accumulation_steps") ? kMostPasses : 1;
-  for (std::int64_t parts = 1; parts <= most; parts *= 2) {
-    const double rows = given / static_cast<double>(parts);
-    const Keys keys{config::batch_key(rows), fmt::format("gradient_accumulation_steps={}", steps * parts)};
-    passes.push_back({parts == 1 ? Keys{} : keys, rows});
-  }
+  passes.push_back({{}, given});
+  if (stage || !is_open(settings, "gradient_accumulation_steps")) return passes;
+  for (const std::int64_t parts : config::parts_of_rows(given))
+    passes.push_back({config::in_passes(settings, parts), given / static_cast<double>(parts)});
   return passes;
 }
 
-std::vector<Keys> passes_on(const std::vector<Pass>& passes, const Session& session, const mesh::Mesh& mesh) {
-  std::vector<Keys> found;
+// Whether so many rows of all devices may be tried.
+bool may_lie(double rows, bool is_given, const Session& session, const mesh::Mesh& mesh) {
+  if (rows < 1 || rows != std::floor(rows)) return false;
+  if (session.decodes) return true;  // the rows of caches lie as rules say, evenly or not, which a plan finds out
+  // Rows that are loaded must lie evenly. Of the batches that a search chooses itself, those that are trained on must, too.
+  const double to_lie = is_given ? std::max(rows, static_cast<double>(mesh.devices())) : rows;
+  return advice::takes_rows(session.layout, mesh, static_cast<std::int64_t>(to_lie));
+}
+
+void add_passes(const std::vector<Pass>& passes, bool is_open_batch, const Session& session, const mesh::Mesh& mesh, Candidate& candidate) {
   for (const Pass& pass : passes) {
     const double rows = pass.rows_per_device * static_cast<double>(mesh.devices());
-    if (rows < 1 || rows != std::floor(rows)) continue;
-    if (session.decodes) {  // the rows of caches lie as rules say, evenly or not, which a plan finds out
-      found.push_back(pass.keys);
-      continue;
-    }
-    // Rows that are loaded must lie evenly. Of the batches that a search chooses itself, those that are trained on must, too.
-    const double to_lie = pass.keys.empty() ? std::max(rows, static_cast<double>(mesh.devices())) : rows;
-    if (advice::takes_rows(session.layout, mesh, static_cast<std::int64_t>(to_lie))) found.push_back(pass.keys);
+    if (!may_lie(rows, pass.keys.empty(), session, mesh)) continue;
+    candidate.passes.push_back(pass.keys);
+    if (is_open_batch) candidate.open_rows.push_back(static_cast<std::int64_t>(rows));
   }
-  return found;
 }
 
 advice::Freedom freedom_of(const config::Settings& settings, const mesh::Mesh& mesh) {
@@ -112,6 +112,15 @@ std::vector<Keys> ways_to_experts(const Session& session, const mesh::Mesh& mesh
   };
   if (session.shape.moe.strategy == config::MoeStrategy::sparse) add_other("use_ring_of_experts");
   if (session.shape.moe.strategy == config::MoeStrategy::capacity) add_other("moe_dispatch_no_expert_sharding");
+  return ways;
+}
+
+// The ways to the experts and, where a cache can be spread over devices that otherwise hold copies of it, each with that too.
+std::vector<Keys> ways_of(const Session& session, const mesh::Mesh& mesh) {
+  std::vector<Keys> ways = ways_to_experts(session, mesh);
+  const Keys spread = session.decodes ? advice::with_rows_of_cache(session, mesh) : Keys{};
+  const std::size_t count = spread.empty() ? 0 : ways.size();
+  for (std::size_t i = 0; i < count; ++i) ways.push_back(joined(ways[i], spread));
   return ways;
 }
 
@@ -151,9 +160,8 @@ class SpaceOf {
     for (const Keys& rules : rule_sets(settings)) {
       if (const std::optional<Session> of_rules = opened(joined(request_, rules), stage_)) add_all(*of_rules, rules);
     }
-    std::stable_sort(space_.candidates.begin(), space_.candidates.end(), [](const Candidate& a, const Candidate& b) {
-      return std::pair(a.axes, a.oddity) < std::pair(b.axes, b.oddity);
-    });
+    std::stable_sort(space_.candidates.begin(), space_.candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return std::pair(a.axes, a.oddity) < std::pair(b.axes, b.oddity); });
     return std::move(space_);
   }
 
@@ -171,21 +179,24 @@ class SpaceOf {
 
   void add(const Session& session, const Keys& rules, const advice::Factoring& factoring) {
     const std::int64_t state = factoring.state_bytes;
-    const std::vector<Keys> ways = ways_to_experts(session, factoring.mesh);
+    const std::vector<Keys> ways = ways_of(session, factoring.mesh);
     const auto count = static_cast<std::int64_t>(ways.size());
     space_.least_state = space_.least_state == 0 ? state : std::min(space_.least_state, state);
     if (state > space_.usable_memory) {
       space_.too_large += count;
       return;
     }
-    const std::vector<Keys> passes = passes_on(passes_, session, factoring.mesh);
-    if (passes.empty()) {
+    const int axes = axes_in_use(factoring.mesh), oddity = oddity_of(factoring.mesh);
+    Candidate candidate{joined(rules, mesh::keys_between(session.mesh, factoring.mesh)), axes, oddity, state, remats_, {}, {}};
+    add_passes(passes_, space_.has_open_batch, session, factoring.mesh, candidate);
+    if (candidate.passes.empty()) {
       space_.uneven += count;
       return;
     }
-    const Keys keys = joined(rules, mesh::keys_between(session.mesh, factoring.mesh));
-    const int axes = axes_in_use(factoring.mesh), oddity = oddity_of(factoring.mesh);
-    for (const Keys& way : ways) space_.candidates.push_back({joined(keys, way), axes, oddity, state, remats_, passes});
+    for (const Keys& way : ways) {
+      space_.candidates.push_back(candidate);
+      space_.candidates.back().keys = joined(candidate.keys, way);
+    }
   }
 
   const std::vector<std::string>& request_;
@@ -207,10 +218,19 @@ namespace {
 
 // Whether a search chooses the key if the request leaves it open, or lays out stages, which it never does.
 bool is_chosen(std::string_view key) {
-  static constexpr std::string_view kChosen[] = {
-      "custom_mesh_and_rule", "mesh_axes", "logical_axis_rules", "remat_policy", "shard_optimizer_over_data", "use_ring_of_experts",
-      "use_ragged_sort", "moe_dispatch_no_expert_sharding", "gradient_accumulation_steps", "per_device_batch_size",
-      "pipeline_parallel_layers", "num_pipeline_microbatches", "num_layers_per_pipeline_stage"};
+  static constexpr std::string_view kChosen[] = {"custom_mesh_and_rule",
+                                                 "mesh_axes",
+                                                 "logical_axis_rules",
+                                                 "remat_policy",
+                                                 "shard_optimizer_over_data",
+                                                 "use_ring_of_experts",
+                                                 "use_ragged_sort",
+                                                 "moe_dispatch_no_expert_sharding",
+                                                 "gradient_accumulation_steps",
+                                                 "per_device_batch_size",
+                                                 "pipeline_parallel_layers",
+                                                 "num_pipeline_microbatches",
+                                                 "num_layers_per_pipeline_stage"};
   return mesh::sizes_axis(key) || std::find(std::begin(kChosen), std::end(kChosen), key) != std::end(kChosen);
 }
 
@@ -252,11 +272,15 @@ std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector
   return variants;
 }
 
-std::vector<std::string> never_tried(Stage stage) {
+std::vector<std::string> never_tried(Stage stage, bool has_open_batch) {
   std::vector<std::string> never{"pipeline stages", "other dropping of tokens than the request's: capacity_factor, ragged_buffer_factor",
                                  "dense experts, which compute every expert on every token"};
+  if (has_open_batch)
+    never.insert(never.end(), {fmt::format("more than {} a device at a time", counted(static_cast<std::int64_t>(most_rows(stage)), "row")),
+                               "of batches between powers of two any but the largest that fits"});
   if (stage)
-    never.insert(never.end(), {"other rules for the KV cache than those of the rule sets", "other dtypes than the request's"});
+    never.insert(never.end(), {"other rules for the KV cache than those of the rule sets and its rows over the axes of the batch",
+                               "other dtypes than the request's"});
   else
     never.insert(never.end(), {"remat_policy=custom and offloading", "other dtypes and quantization than the request's"});
   return never;

@@ -18,12 +18,13 @@ using Stage = std::optional<session::DecodeStage>;
 
 // A layout: a rule set, axis sizes, and a way to bring tokens to the experts.
 struct Candidate {
-  Keys keys;                   // settings that are added to the request's
-  int axes = 0;                // number of axes larger than one
-  int oddity = 0;              // how unusual these axes are: of equal layouts the one with the usual axes is told
-  std::int64_t state_bytes = 0;  // per device, a lower bound on the memory of a step
-  std::vector<Keys> remats;      // remat policies, from the one that saves most for the backward pass to the one that saves least
-  std::vector<Keys> passes;      // from the most rows at a time to the fewest
+  Keys keys;                            // settings that are added to the request's
+  int axes = 0;                         // number of axes larger than one
+  int oddity = 0;                       // how unusual these axes are: of equal layouts the one with the usual axes is told
+  std::int64_t state_bytes = 0;         // per device, a lower bound on the memory of a step
+  std::vector<Keys> remats;             // remat policies, from the one that saves most for the backward pass to the one that saves least
+  std::vector<Keys> passes;             // from the most rows at a time to the fewest
+  std::vector<std::int64_t> open_rows;  // of all devices, for each of the passes, if the request leaves the batch open
 };
 
 struct Space {
@@ -53,6 +54,6 @@ Space space_of(const std::vector<std::string>& request, Stage stage = {});
 std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector<std::string>& request);
 
 // The choices that are never searched, in words.
-std::vector<std::string> never_tried(Stage stage);
+std::vector<std::string> never_tried(Stage stage, bool has_open_batch);
 
 }  // namespace moesh::search

@@ -46,6 +46,34 @@ TEST(CompileDecoding, TellsWhatKeepsASingleRowOut) {
   EXPECT_EQ(json["decoding"]["most_rows"], 0);
 }
 
+// Where devices along an axis of the batch hold copies of the cache. What is told is what the pasted setting gives.
+TEST(CompileDecoding, TellsWhatSpreadsACacheOfWhichDevicesHoldCopies) {
+  const std::string small = "compile --decode override_model_config=true base_num_decoder_layers=2 max_target_length=8192 per_device_batch_size=8 ";
+  int told = 0;
+  for (const char* layout :
+       {"model_name=deepseek2-16b first_num_dense_layers=1 compile_topology=h100-8 ici_expert_parallelism=8 ici_fsdp_parallelism=1",
+        "model_name=mixtral-8x7b compile_topology=h100-8 ici_expert_parallelism=4 ici_tensor_parallelism=2 ici_fsdp_parallelism=1",
+        "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1"}) {
+    const std::string request = small + layout;
+    const Json json = json_of(request + " --json");
+    ASSERT_TRUE(json.contains("what_spreads_the_kv_cache")) << layout;
+    const Json& spread = json["what_spreads_the_kv_cache"];
+    const std::string key = spread["keys"].at(0);
+    const Json pasted = json_of(request + " --json " + key);
+    EXPECT_EQ(pasted["seconds_per_step"], spread["seconds_per_step"]) << layout;
+    EXPECT_EQ(pasted["memory_per_device"]["peak"], spread["peak_bytes_per_device"]) << layout;
+    EXPECT_LT(pasted["decoding"]["kv_cache"]["bytes_per_device"], json["decoding"]["kv_cache"]["bytes_per_device"]) << layout;
+    EXPECT_FALSE(pasted.contains("what_spreads_the_kv_cache"));
+    EXPECT_THAT(outcome(request).out, AllOf(HasSubstr("'" + key + "' spreads the rows of the KV cache over devices that hold copies now: ")));
+    ++told;
+  }
+  EXPECT_EQ(told, 3);
+  EXPECT_THAT(outcome(std::string("compile --decode") + kTensor).out, Not(HasSubstr("spreads the rows")));
+  EXPECT_THAT(outcome(small + "model_name=mixtral-8x7b compile_topology=h100-8 custom_mesh_and_rule=ep-tp ici_expert_parallelism=8 "
+                              "ici_fsdp_parallelism=1").out,
+              Not(HasSubstr("spreads the rows"))) << "the rules of a set stay";
+}
+
 TEST(CompileDecoding, WritesAllOfItAsJson) {
   const Json json = json_of(std::string("compile --decode --json") + kTensor);
   const Json& decoding = json["decoding"];

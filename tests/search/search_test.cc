@@ -2,6 +2,7 @@
 #include "search/search.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <random>
 #include <set>
@@ -12,6 +13,7 @@
 #include "advice/planned_run.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "decode/planned.h"
 #include "search/report.h"
 #include "session/reopen.h"
 #include "tests/support.h"
@@ -270,6 +272,18 @@ TEST(SearchDecoding, FindsTheFrontOfAllPlans) {
   EXPECT_GT(planned, 20);
 }
 
+TEST(SearchDecoding, SpreadsACacheOfWhichDevicesHoldCopies) {
+  const std::string request =
+      "model_name=deepseek2-16b override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 compile_topology=h100-8 "
+      "ici_expert_parallelism=8 ici_fsdp_parallelism=1 max_target_length=16384 ";
+  const auto best = [&](const std::string& more) {
+    return search(test::words_of(request + more), Effort{}, session::DecodeStage::token).front.at(0);
+  };
+  const Found spread = best("");
+  EXPECT_THAT(spread.offer.keys, Contains("logical_axis_rules=[[cache_batch,[expert]]]"));
+  EXPECT_LT(spread.seconds_per_token(), best("logical_axis_rules=[[cache_batch,[]]]").seconds_per_token());
+}
+
 TEST(SearchDecoding, TakesTheRowsThatTheRequestGives) {
   for (const session::DecodeStage stage : {session::DecodeStage::token, session::DecodeStage::prompt}) {
     const std::vector<std::string> request = test::words_of(kDecoded + "per_device_batch_size=2 max_prefill_predict_length=16");
@@ -282,6 +296,55 @@ TEST(SearchDecoding, TakesTheRowsThatTheRequestGives) {
     }
     EXPECT_EQ(outcome.counts.settings, outcome.counts.differing()) << "one plan a layout";
   }
+}
+
+// Between two powers of two, of which the larger does not fit. What compile says is found by many more plans.
+TEST(SearchDecoding, EndsAtTheMostRowsThatFit) {
+  int between = 0;
+  for (const char* more : {"max_target_length=32768", "max_target_length=65536 custom_mesh_and_rule=ep-as-cp", "max_target_length=24576",
+                           "max_target_length=40000 custom_mesh_and_rule=pure-fsdp", "max_target_length=20000 weight_dtype=bfloat16"}) {
+    SCOPED_TRACE(more);
+    const std::string request = kDecoded + more;
+    const Outcome outcome = search(test::words_of(request), Effort{}, session::DecodeStage::token);
+    ASSERT_FALSE(outcome.front.empty());
+    const advice::PlannedRun best =
+        advice::plan_run(session::open_to_decode(with(request, outcome.front[0].offer.keys), session::DecodeStage::token));
+    const std::int64_t most = decode::most_rows(best.session, best.forecast).rows, rows = outcome.front[0].offer.tokens;
+    if (rows == 4 * 256) continue;  // the most that is tried
+    between += !std::has_single_bit(static_cast<std::uint64_t>(rows));
+    EXPECT_LE(rows, most);
+    EXPECT_GT(static_cast<double>(rows), 0.98 * static_cast<double>(most) - 4);
+  }
+  EXPECT_GE(between, 2);
+}
+
+TEST(Search, EndsAtTheLargestBatchThatFits) {
+  for (const char* more : {"remat_policy=minimal", "remat_policy=full max_target_length=8192", "remat_policy=save_qkv_proj"}) {
+    SCOPED_TRACE(more);
+    const std::string request = "model_name=llama2-7b override_model_config=true base_num_decoder_layers=8 compile_topology=v5e-4 "
+                                "custom_mesh_and_rule=pure-fsdp " + std::string(more);
+    const Outcome outcome = search(test::words_of(request), Effort{});
+    ASSERT_FALSE(outcome.front.empty());
+    const double rows = session::open(with(request, outcome.front[0].offer.keys)).loaded.settings.real("per_device_batch_size");
+    EXPECT_FALSE(std::has_single_bit(static_cast<std::uint64_t>(rows))) << rows;
+    const std::optional<advice::Planned> larger = advice::try_keys(test::words_of(request), {fmt::format("per_device_batch_size={}", rows + 1)});
+    ASSERT_TRUE(larger);
+    EXPECT_FALSE(larger->step.forecast.fits()) << rows + 1;
+    EXPECT_GE(outcome.counts.settings, outcome.counts.differing());
+  }
+}
+
+TEST(SearchReport, TellsWhatIsNotTriedWhereNothingFitsToo) {
+  Outcome outcome;
+  const auto text_of = [&] {
+    const Told told{.machines = {{"v5p-8", {"model_name=llama2-7b"}, 4, outcome}}, .against = {}};
+    const std::string text = to_text(told, 0);
+    for (const auto& what : nlohmann::json::parse(to_json(told))["not_tried"]) EXPECT_THAT(text, HasSubstr(what.get<std::string>()));
+    return text;
+  };
+  EXPECT_THAT(text_of(), ::testing::Not(HasSubstr("rows a device at a time")));
+  outcome.has_open_batch = true;
+  EXPECT_THAT(text_of(), HasSubstr("; more than 64 rows a device at a time; of batches between powers of two any but the largest that fits; "));
 }
 
 TEST(SearchReport, TellsOfDecodingFromManyRowsToFew) {
@@ -299,6 +362,22 @@ TEST(SearchReport, TellsOfDecodingFromManyRowsToFew) {
   EXPECT_THAT(text, ::testing::Not(HasSubstr("remat_policy")));
   EXPECT_EQ(nlohmann::json::parse(to_json(told))["machines"][0]["front"].size(), 30u);
   EXPECT_THAT(front_of(told, "").sentences.back(), HasSubstr("better in both speed and the time of a step"));
+}
+
+// What differs stands alone, and with the rest it makes up both steps.
+TEST(SearchReport, TellsAllOfTheTimeOfYoursAndOfTheBest) {
+  Found yours = found(2.0, 50), best = found(1.0, 50);
+  yours.limits = {{"products", 0.5}, {"all-gather over fsdp", 0.3}, {"attention", 0.1}, {"norms", 0.1}};
+  best.limits = {{"products", 0.5}, {"attention", 0.2}, {"norms", 0.2}, {"all-reduce over data", 0.1}};
+  Outcome outcome;
+  outcome.front = {best};
+  const Told told{.machines = {{"v5p-8", {"model_name=llama2-7b"}, 4, outcome}}, .against = Yours{{"model_name=llama2-7b"}, yours}};
+  const std::string text = to_text(told, 0), table = text.substr(text.find("of a step "));
+  EXPECT_THAT(table, StartsWith("of a step             yours  the best\n"
+                                "all-gather over fsdp  600 ms     0.00 ms\n"));
+  EXPECT_THAT(table, ::testing::AllOf(HasSubstr("\nproducts "), HasSubstr("\nall-reduce over data "), ::testing::Not(HasSubstr("\nattention ")),
+                                      ::testing::Not(HasSubstr("\nnorms "))));
+  EXPECT_THAT(table, ::testing::ContainsRegex("\nthe rest +400 ms +400 ms\nall +2\\.00 s +1\\.00 s\n"));
 }
 
 TEST(SearchReport, QuotesItsCommandsForAShell) {
@@ -366,6 +445,19 @@ TEST(Space, LeavesWhatTheRequestGives) {
   EXPECT_FALSE(says("sparse_matmul=false capacity_factor=1.25", "use_ring_of_experts"));
 }
 
+TEST(Space, TakesABatchInEveryNumberOfPassesThatDividesIt) {
+  for (int rows = 1; rows <= 24; ++rows) {
+    const Space space = space_of(test::words_of(fmt::format("model_name=llama2-7b compile_topology=v5p-8 custom_mesh_and_rule=pure-fsdp "
+                                                            "per_device_batch_size={}", rows)));
+    ASSERT_FALSE(space.candidates.empty());
+    for (int parts = 2; parts <= rows; ++parts) {
+      const Keys keys{fmt::format("per_device_batch_size={}", rows / parts), fmt::format("gradient_accumulation_steps={}", parts)};
+      if (rows % parts != 0) continue;
+      EXPECT_THAT(space.candidates[0].passes, Contains(keys)) << rows;
+    }
+  }
+}
+
 TEST(Space, FillsTheMachineWhereSizesLeaveDevicesOver) {
   const auto last = [](const std::string& request) { return filled(test::words_of("model_name=mixtral-8x7b " + request)).back(); };
   EXPECT_EQ(last("compile_topology=v5p-32 ici_fsdp_parallelism=4"), "ici_data_parallelism=-1");
@@ -396,7 +488,7 @@ TEST(Space, LeavesOutWhatItsStateAloneMakesTooLarge) {
 
 TEST(Space, VariesTheBestByOneMoreChange) {
   const std::string sparse = "model_name=mixtral-8x7b compile_topology=v5p-32";
-  const Candidate spread{{"ici_data_parallelism=2", "ici_fsdp_parallelism=8"}, 2, 1, 1, {{}, {"remat_policy=minimal"}}, {{}}};
+  const Candidate spread{{"ici_data_parallelism=2", "ici_fsdp_parallelism=8"}, 2, 1, 1, {{}, {"remat_policy=minimal"}}, {{}}, {}};
   const auto variants = [&](const std::string& request) {
     std::set<std::string> last;
     for (const Candidate& variant : variants_of(spread, test::words_of(request)))
