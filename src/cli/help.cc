@@ -12,6 +12,7 @@
 #include "config/relevance.h"
 #include "config/schema.h"
 #include "mesh/hardware.h"
+#include "mesh/topology.h"
 #include "session/session.h"
 #include "train/model_size.h"
 
@@ -19,7 +20,7 @@ namespace moesh::cli {
 namespace {
 
 constexpr std::string_view kHelpExamples[] = {"help ici_fsdp_parallelism", "help keys", "help models", "help rules",
-                                          "help hardware", "help shardings"};
+                                          "help hardware", "help shardings", "help v5p", "help ep-tp"};
 
 std::string choices_words(const config::Key& key) {
   std::vector<std::string> done;
@@ -141,6 +142,44 @@ void show_hardware() {
              "file like configs/hardware/*.yml");
 }
 
+// A built-in file as it is.
+void show_file(const std::string& title, const std::string& path) {
+  fmt::print("{}\n\n{}", title, config::find_builtin(path)->text);
+}
+
+void show_rule_set(const std::string& name) {
+  show_file(fmt::format("{}: a rule set, for custom_mesh_and_rule={}", name, name), "rules/" + name + ".yml");
+}
+
+void show_model(const std::string& name) {
+  const session::Session session = session::open({"model_name=" + name, "compile_topology=cpu-1"});
+  const train::ModelSize size = train::model_size(session.graph, session.shape, 1, 1);
+  const std::string experts = session.shape.is_moe() ? ", experts a token: " + expert_words(session.shape) : "";
+  show_file(fmt::format("{}: a model, for model_name={}; {} parameters, {} active, {}{}", name, name,
+                        human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
+                        counted(session.shape.layers, "layer"), experts),
+            "models/" + name + ".yml");
+}
+
+// "v5p-8, v5p-16, ...", which are all sizes that there are, or the sizes of machines of nodes.
+std::string sizes_words(const mesh::Chip& chip) {
+  if (const auto* nodes = std::get_if<mesh::NodeSizes>(&chip.sizes))
+    return fmt::format("{}-N for N devices: a power of two within a node of {}, or whole nodes, up to {}", chip.name, nodes->node,
+                       with_commas(nodes->most));
+  if (const auto* any = std::get_if<mesh::AnySizes>(&chip.sizes))
+    return fmt::format("{}-N for N devices, up to {}", chip.name, with_commas(any->most));
+  const std::vector<std::string> all = mesh::machines_like(chip.name + "-1", 1, most_devices(chip));
+  const std::int64_t devices = mesh::find_topology(all.back(), 1).devices();
+  return fmt::format("{}; {} has {}", join(all, ", "), all.back(), counted(devices, "device"));
+}
+
+void show_kind(const std::string& name) {
+  const mesh::Chip chip = mesh::load_builtin_chip(name);
+  fmt::print("{}\n\n", wrapped(fmt::format("{}: {}, for compile_topology={}-SIZE\nsizes: {}", name, chip.title, name, sizes_words(chip)),
+                               terminal_width(), 2));
+  show_file(fmt::format("configs/hardware/{}.yml:", name), "hardware/" + name + ".yml");
+}
+
 const Command* command_named(const std::string& topic) {
   const auto found = std::find_if(commands().begin(), commands().end(), [&](const Command* command) { return command->name == topic; });
   return found == commands().end() ? nullptr : *found;
@@ -158,8 +197,27 @@ const ListOfAll* list_of(const std::string& topic) {
   return found == std::end(kLists) ? nullptr : found;
 }
 
+// What has a name in a catalogue: `help NAME` tells about one.
+struct Catalogue {
+  std::vector<std::string> (*names)();
+  void (*show)(const std::string& name);
+};
+
+constexpr Catalogue kCatalogues[] = {{[] { return mesh::hardware_names(); }, show_kind},
+                                     {[] { return config::builtin_names("rules"); }, show_rule_set},
+                                     {[] { return config::builtin_names("models"); }, show_model}};
+
+const Catalogue* catalogue_of(const std::string& topic) {
+  for (const Catalogue& one : kCatalogues) {
+    const std::vector<std::string> names = one.names();
+    if (std::find(names.begin(), names.end(), topic) != names.end()) return &one;
+  }
+  return nullptr;
+}
+
 bool is_topic(const std::string& topic) {
-  return list_of(topic) != nullptr || config::find_key(topic) != nullptr || command_named(topic) != nullptr;
+  return list_of(topic) != nullptr || config::find_key(topic) != nullptr || command_named(topic) != nullptr ||
+         catalogue_of(topic) != nullptr;
 }
 
 void show_topic(const std::string& topic) {
@@ -167,14 +225,19 @@ void show_topic(const std::string& topic) {
     all->show();
   } else if (const config::Key* key = config::find_key(topic)) {
     show_key(*key);
+  } else if (const Command* command = command_named(topic)) {
+    print_help(help_text(*command));
   } else {
-    print_help(help_text(*command_named(topic)));
+    catalogue_of(topic)->show(topic);
   }
 }
 
 [[noreturn]] void refuse_topic(const std::string& topic) {
-  const std::vector<std::string> close = config::nearest_keys(topic);
-  refuse(fmt::format("'{}' is neither a key nor a command", shorten(topic, 80)), "the command line",
+  std::vector<std::string> close = config::nearest_keys(topic);
+  for (const Catalogue& one : kCatalogues) {
+    for (const std::string& name : nearest(topic, one.names())) close.push_back(name);
+  }
+  refuse(fmt::format("'{}' is neither a key nor a command, and no model, rule set or hardware", shorten(topic, 80)), "the command line",
          close.empty() ? "`moesh help keys` lists all keys" : "did you mean " + join(close, ", ") + "?");
 }
 
@@ -195,9 +258,10 @@ int run_help(const Arguments& arguments) {
 
 const Command kHelp{
     "help",
-    "[KEY | COMMAND | keys | models | rules | hardware]...",
-    "what a key means, its type, default and range; lists of keys, models, rule sets and hardware",
-    "Tells about configuration keys and commands, or lists what there is.",
+    "[KEY | COMMAND | keys | models | rules | hardware | NAME]...",
+    "what a key means, its type, default and range; lists of keys, models, rule sets and hardware, and each of them",
+    "Tells about configuration keys and commands, or lists what there is. Of a model, a rule set or a kind of hardware it shows the file;\n"
+    "of hardware also the sizes of machines that there are.",
     {},
     kHelpExamples,
     run_help};

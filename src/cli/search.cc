@@ -92,9 +92,13 @@ std::vector<std::string> machines_of(const session::Session& session, const Want
   const std::int64_t slices = session.target.slices;
   const auto [least, most] = *wanted.devices;
   const std::vector<std::string> names = mesh::machines_like(session.target.name, divide_up(least, slices), most / slices);
-  if (names.empty())
+  if (names.empty()) {
+    const std::vector<std::string> kinds = mesh::hardware_names();
+    const std::string& kind = session.target.chip.name;
     refuse(fmt::format("no machine like {} has {} to {} devices", session.target.name, least, most), "--devices",
-           "`moesh help hardware` tells the sizes that there are");
+           std::binary_search(kinds.begin(), kinds.end(), kind) ? fmt::format("`moesh help {}` tells the sizes that there are", kind)
+                                                                : "its file tells the sizes that there are");
+  }
   return names;
 }
 

@@ -10,11 +10,13 @@
 #include "config/builtin.h"
 #include "config/schema.h"
 #include "mesh/hardware.h"
+#include "mesh/topology.h"
 #include "tests/cli/outcome.h"
 
 namespace moesh::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -43,6 +45,30 @@ TEST(Lists, TellWhatHardwareCanDo) {
   for (const std::string& name : mesh::hardware_names()) EXPECT_THAT(hardware, HasSubstr("\n  " + name + " "));
   EXPECT_THAT(hardware, ContainsRegex("  h100 +80\\.0 GiB +3350 +989\\.5 +nvlink 450, infiniband 50 +65,536 +8  NVIDIA H100 SXM\n"));
   EXPECT_THAT(hardware, ContainsRegex("  v6e +32\\.0 GiB +1638 +918 +ici 400, dcn 12\\.5 +256 +-  Google TPU v6e"));
+}
+
+// Each name of a list is a topic of its own, which shows the file that defines it.
+TEST(Lists, TellOfEachNameByItself) {
+  for (const char* folder : {"rules", "models", "hardware"}) {
+    for (const std::string& name : config::builtin_names(folder)) {
+      if (std::string(folder) == "models" && name.size() % 3 != 0) continue;  // each is built, which takes a while
+      const Outcome told = outcome("help " + name);
+      EXPECT_EQ(told.code, 0) << name << told.err;
+      EXPECT_THAT(told.out, HasSubstr(std::string(config::find_builtin(std::string(folder) + "/" + name + ".yml")->text))) << name;
+      EXPECT_THAT(told.out, ::testing::StartsWith(name + ": ")) << name;
+    }
+  }
+  EXPECT_THAT(outcome("help v5p").out, AllOf(HasSubstr("\nsizes: v5p-8, v5p-16, v5p-32, "), HasSubstr("v5p-17920 has 8,960 devices\n")));
+  EXPECT_THAT(outcome("help v5").err, HasSubstr("did you mean v4, v5e, v5p?"));
+}
+
+// The sizes that help tells are machines, and those that a search finds none of are refused with a pointer to it.
+TEST(Lists, TellSizesOfMachinesThatThereAre) {
+  const std::string told = outcome("help v6e").out, sizes = told.substr(told.find("sizes: ") + 7);
+  for (const std::string& name : split(sizes.substr(0, sizes.find(';')), ','))
+    EXPECT_NO_THROW(mesh::find_topology(trim(name), 1)) << name;
+  EXPECT_THAT(outcome("search model_name=llama2-7b compile_topology=v6e-8 --devices 9..15").err,
+              HasSubstr("fix: `moesh help v6e` tells the sizes that there are"));
 }
 
 TEST(Lists, TellAllOfARuleSetAndOfAKey) {

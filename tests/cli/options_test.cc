@@ -77,8 +77,8 @@ TEST(HelpCommand, AnswersEveryWord) {
   const std::string experts = outcome("help num_experts").out, capacity = outcome("help capacity_factor").out;
   EXPECT_EQ(outcome("help num_experts capacity_factor").out, experts + "\n" + capacity);
   EXPECT_EQ(outcome("help rules lint").out, outcome("help rules").out + "\n" + outcome("help lint").out);
-  EXPECT_THAT(wrong_line("help keys foo"), HasSubstr("'foo' is neither a key nor a command"));
-  EXPECT_THAT(wrong_line("help rules ep-tp"), HasSubstr("'ep-tp' is neither a key nor a command"));
+  EXPECT_THAT(wrong_line("help keys foo"), HasSubstr("'foo' is neither a key nor a command, and no model, rule set or hardware"));
+  EXPECT_EQ(outcome("help rules ep-tp").out, outcome("help rules").out + "\n" + outcome("help ep-tp").out);
   EXPECT_THAT(wrong_line("help num_experts=4"), HasSubstr("'num_experts=4' is neither a key nor a command"));
   EXPECT_THAT(wrong_line("help first.yml"), HasSubstr("'first.yml' is neither a key nor a command"));
 }

@@ -192,7 +192,8 @@ TEST(Help, SuggestsTheNearestKey) {
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(
       wrong.err,
-      StartsWith("moesh: error: the command line: 'step' is neither a key nor a command\n  fix: did you mean steps"));
+      StartsWith("moesh: error: the command line: 'step' is neither a key nor a command, and no model, rule set or hardware\n  fix: did you "
+                 "mean steps"));
   EXPECT_THAT(outcome("help xyzzyxyzzyxyzzy").err, HasSubstr("fix: `moesh help keys` lists all keys"));
 }
 
