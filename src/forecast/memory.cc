@@ -27,6 +27,8 @@ class Uses {
         lives_(plan::lifetimes_of(plan)),
         made_by_(plan.buffers.size(), -1),
         parameter_(plan.buffers.size()),
+        is_stack_(plan.buffers.size()),
+        cast_to_(plan.buffers.size(), -1),
         backward_(backward_begin(plan)),
         update_(static_cast<InstructionId>(plan.instructions.size())) {
     find_state(layout);
@@ -74,11 +76,17 @@ class Uses {
     const InstructionId made = made_by_[at(id)];
     const bool is_backward = made >= 0 && plan_.instructions[at(made)].phase == graph::Phase::backward;
     if (life.first < backward_ && life.last >= backward_ && !is_backward) return Component::saved_activations;
-    if (life.first < update_ && life.last >= update_ && is_backward) return Component::gradients;
+    if (life.first < update_ && is_backward && last_of_casts(id) >= update_) return Component::gradients;
     return Component::working_values;
   }
 
  private:
+  // The last use of the buffer or, if it is a stack that is then cast as a whole, as gradients are to grad_dtype, of what it is cast to.
+  InstructionId last_of_casts(BufferId id) const {
+    while (cast_to_[at(id)] >= 0) id = cast_to_[at(id)];
+    return lives_[at(id)].last;
+  }
+
   void find_state(const sharding::Layout& layout) {
     std::set<std::string> parameters;
     for (const sharding::LaidTensor& tensor : layout.parameters) parameters.insert(tensor.path);
@@ -92,16 +100,27 @@ class Uses {
 
   void see(InstructionId i) {
     const Instruction& instruction = plan_.instructions[at(i)];
+    if (instruction.kind == Instruction::Kind::loop) ++loops_;
+    if (instruction.kind == Instruction::Kind::end) --loops_;
     if (instruction.kind == Instruction::Kind::loop || instruction.kind == Instruction::Kind::end) return;
     if (instruction.phase == graph::Phase::update && backward_ < i) update_ = std::min(update_, i);
     for (const plan::ViewId id : instruction.results) {
       const BufferId buffer = plan_.view(id).buffer;
       if (made_by_[at(buffer)] >= 0) continue;
       made_by_[at(buffer)] = i;
+      is_stack_[at(buffer)] = loops_ > 0;
+      if (loops_ == 0 && instruction.phase == graph::Phase::backward) see_cast(instruction, buffer);
       if (!is_state(buffer) && keeps_parameter(instruction) && !instruction.operands.empty()) {
         parameter_[at(buffer)] = parameter_[at(plan_.view(instruction.operands[0]).buffer)];
       }
     }
+  }
+
+  void see_cast(const Instruction& instruction, BufferId result) {
+    const bool moves = instruction.kind == Instruction::Kind::copy || instruction.op == graph::Op::reshard;
+    if (moves || !keeps_parameter(instruction) || instruction.operands.empty()) return;
+    const BufferId from = plan_.view(instruction.operands[0]).buffer;
+    if (is_stack_[at(from)] && from != result) cast_to_[at(from)] = result;
   }
 
   static bool keeps_parameter(const Instruction& instruction) {
@@ -113,7 +132,10 @@ class Uses {
   std::vector<Lifetime> lives_;
   std::vector<InstructionId> made_by_;  // by buffer: the instruction that writes to it first
   std::vector<bool> parameter_;         // by buffer: whether it is a parameter, or one in another dtype or layout
+  std::vector<bool> is_stack_;          // by buffer: whether a loop writes to it first
+  std::vector<BufferId> cast_to_;       // by buffer: what a stack is cast to, outside of loops; -1 if it is not
   std::set<std::string> moments_, caches_;
+  int loops_ = 0;                    // around the instruction that is seen
   InstructionId backward_, update_;  // where these passes begin; gradients summed over microbatches are set to zero before that
 };
 
