@@ -241,8 +241,17 @@ std::vector<double> chances_of(std::int64_t experts, std::int64_t choices, doubl
 }
 
 Load load_of(const Draw& draw, ExpertOrder order, std::int64_t room) {
-  if (draw.mean_rows() < kManyRows) return sampled(FewRows(draw), draw, order, room);
-  return sampled(ManyRows(draw), draw, order, room);
+  const auto load = [&](ExpertOrder of) {
+    return draw.mean_rows() < kManyRows ? sampled(FewRows(draw), draw, of, room) : sampled(ManyRows(draw), draw, of, room);
+  };
+  Load made = load(order);
+  if (order == ExpertOrder::by_rank || draw.skew == 0) return made;
+  const Load most = load(ExpertOrder::by_rank);  // which samples may fall short of, if the skew is small
+  made.busiest = std::min(made.busiest, most.busiest);
+  made.almost_always = std::min(made.almost_always, most.almost_always);
+  made.overflows = std::min(made.overflows, most.overflows);
+  made.dropped = std::min(made.dropped, most.dropped);
+  return made;
 }
 
 double share_beyond_slots(const Draw& draw, std::int64_t tokens, std::int64_t slots) {

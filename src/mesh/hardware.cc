@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include <fmt/core.h>
@@ -113,9 +114,18 @@ double optional_share(const YamlNode& node, std::string_view field, double other
   return value == nullptr ? otherwise : real_of(*value, field, kLeastReached, 1);
 }
 
+// Also one that is written like a rate: 141e9.
+std::optional<std::int64_t> whole_number(const std::string& text) {
+  constexpr double kMostExact = 9007199254740992.0;  // 2^53
+  if (const auto integer = parse_integer(text)) return integer;
+  const auto real = parse_real(text);
+  if (!real || *real != std::floor(*real) || std::abs(*real) > kMostExact) return std::nullopt;
+  return static_cast<std::int64_t>(*real);
+}
+
 std::int64_t count_of(const YamlNode& node, std::string_view what, std::int64_t least, std::int64_t most) {
   if (node.type == YamlNode::Type::scalar) {
-    const auto value = parse_integer(node.scalar);
+    const auto value = whole_number(node.scalar);
     if (value && *value >= least && *value <= most) return *value;
   }
   refuse_value(node, what, fmt::format("an integer from {} to {}", least, most));

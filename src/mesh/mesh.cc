@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include <fmt/core.h>
@@ -150,10 +151,13 @@ void check_axes(const config::Settings& settings) {
   const std::string& where = settings.origin("mesh_axes").where;
   if (axes.empty()) refuse("mesh_axes is empty, at least one axis was expected", where);
   if (axes.size() > kMostAxes) refuse(fmt::format("{} mesh axes, at most {} are held", axes.size(), kMostAxes), where);
-  std::set<std::string> seen;
+  std::map<std::string, std::string> by_key;
   for (const std::string& axis : axes) {
-    if (seen.insert(axis).second) continue;
-    refuse(fmt::format("mesh axis '{}' stands twice", shorten(axis, 80)), where, "name it once");
+    const auto [other, is_new] = by_key.emplace(key_for(Level::ici, axis), axis);
+    if (is_new) continue;
+    if (other->second == axis) refuse(fmt::format("mesh axis '{}' stands twice", shorten(axis, 80)), where, "name it once");
+    refuse(fmt::format("mesh axes '{}' and '{}' both take their size from {}", other->second, axis, other->first), where,
+           "name one of them");
   }
 }
 
@@ -162,9 +166,10 @@ void check_rules(const config::Settings& settings) {
   for (const config::AxisRule& rule : settings.rules("logical_axis_rules")) {
     for (const std::string& axis : rule.axes) {
       if (config::find_key(key_for(Level::ici, axis)) != nullptr) continue;
+      const std::vector<std::string> close = nearest(axis, settings.texts("mesh_axes"));
       refuse(fmt::format("the rule of {} names the axis '{}', which no mesh has", shorten(rule.label, 80),
                          shorten(axis, 80)),
-             rule.where, "use the axes of configs/base.yml");
+             rule.where, close.empty() ? "use the axes of configs/base.yml" : "did you mean " + join(close, ", ") + "?");
     }
   }
 }
@@ -265,6 +270,9 @@ Topology target_of(const config::Settings& settings) {
   const std::string& name = settings.text("compile_topology");
   if (!name.empty()) {
     const std::int64_t slices = settings.integer("compile_topology_num_slices");
+    if (slices == 0)
+      refuse("compile_topology_num_slices is 0, a number of slices or -1 was expected",
+             settings.origin("compile_topology_num_slices").where);
     Topology target = find_topology(name, slices > 0 ? slices : 1);
     target.chip.precision = precision_of(settings);
     return target;

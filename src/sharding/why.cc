@@ -212,15 +212,15 @@ std::string costs(const Layout& layout, const LaidTensor& tensor) {
 }  // namespace
 
 std::vector<const LaidTensor*> find_tensors(const Layout& layout, const std::string& name) {
-  std::vector<const LaidTensor*> exact;
-  std::vector<const LaidTensor*> partial;
+  std::vector<const LaidTensor*> exact, ending, partial;
   for (const auto* list : {&layout.parameters, &layout.activations, &layout.states}) {
     for (const LaidTensor& tensor : *list) {
       if (tensor.path == name) exact.push_back(&tensor);
+      if (tensor.path.ends_with("/" + name)) ending.push_back(&tensor);
       if (tensor.path.find(name) != std::string::npos) partial.push_back(&tensor);
     }
   }
-  return exact.empty() ? partial : exact;
+  return !exact.empty() ? exact : !ending.empty() ? ending : partial;
 }
 
 std::vector<Verdict> verdicts(const Layout& layout, const LaidTensor& tensor) {

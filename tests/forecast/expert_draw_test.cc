@@ -149,6 +149,18 @@ TEST(ExpertDraw, TheHottestTogetherAreAtLeastAsManyAsInAnyOrder) {
   }
 }
 
+// However small the skew is, so that both are nearly the same.
+TEST(ExpertDraw, RandomOrderIsNeverAboveTheHottestTogether) {
+  for (const double skew : {0.001, 0.01, 0.05, 0.1, 0.3}) {
+    for (const Draw& draw : {Draw{64, 2, 8, 4, 1, skew}, Draw{8192, 8, 64, 8, 1, skew}, Draw{8192, 8, 256, 64, 4, skew}, Draw{512, 2, 8, 8, 2, skew}}) {
+      const std::int64_t room = draw.tokens * draw.choices / draw.devices;
+      const Load random = load_of(draw, ExpertOrder::random, room), hottest = load_of(draw, ExpertOrder::by_rank, room);
+      EXPECT_LE(random.busiest, hottest.busiest) << skew;
+      EXPECT_LE(random.dropped, hottest.dropped) << skew;
+    }
+  }
+}
+
 TEST(ExpertDraw, ChancesAddUpToTheChoices) {
   for (const double skew : {0.0, 0.7, 3.0, 100.0}) {
     for (const std::int64_t choices : {1, 2, 8}) {

@@ -47,6 +47,14 @@ TEST(LoadChip, TakesOneRateOfFloat32OrOneForEachPrecision) {
   EXPECT_NE(told("[1, 2, 3]").find("mine.yml:3: f32_flops_per_second is a list, a number from"), std::string::npos);
 }
 
+// As other figures are written.
+TEST(LoadChip, TakesBytesInPowersOfTen) {
+  EXPECT_EQ(load(with_line("memory_bytes:", "memory_bytes: 141e9")).memory_bytes, 141'000'000'000);
+  EXPECT_EQ(load(with_line("memory_bytes:", "memory_bytes: 1.5e3")).memory_bytes, 1500);
+  for (const char* odd : {"1.5", "1e-3", "1e300", "nan", "-1e9"})
+    EXPECT_NE(refusal("memory_bytes:", std::string("memory_bytes: ") + odd).find("an integer from 1 to "), std::string::npos) << odd;
+}
+
 TEST(LoadChip, NamesTheFieldThatIsMissing) {
   EXPECT_EQ(refusal("title", ""), "mine.yml:1: a hardware file lacks title\n  fix: add title: ...");
   EXPECT_EQ(refusal("source", "source: null"), "mine.yml:1: a hardware file lacks source\n  fix: add source: ...");

@@ -117,8 +117,7 @@ TEST(BuildMesh, RefusesARuleForAnAxisThatNoMeshHas) {
       file +
           ":3: the rule of embed names the axis 'banana', which no mesh has\n  fix: use the axes of configs/base.yml");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 logical_axis_rules=[[embed,[fsdpp]]]"),
-            "the command line: the rule of embed names the axis 'fsdpp', which no mesh has\n"
-            "  fix: use the axes of configs/base.yml");
+            "the command line: the rule of embed names the axis 'fsdpp', which no mesh has\n  fix: did you mean fsdp?");
   const std::string other = folder.write(
       "other.yml", "mesh_axes: [data, fsdp]\nlogical_axis_rules: [[embed, [tensor, fsdp]], [exp, stage]]\n");
   EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 custom_mesh_and_rule=" + other), "no error") << "axes of other meshes";
@@ -186,6 +185,10 @@ TEST(BuildMesh, RefusesAxesThatAreNone) {
   EXPECT_EQ(mesh_refusal("mesh_axes=[]"), "the command line: mesh_axes is empty, at least one axis was expected");
   EXPECT_EQ(mesh_refusal("mesh_axes=[fsdp,data,fsdp]"),
             "the command line: mesh axis 'fsdp' stands twice\n  fix: name it once");
+  EXPECT_EQ(mesh_refusal("mesh_axes=[data,tensor,model]"),
+            "the command line: mesh axes 'tensor' and 'model' both take their size from ici_tensor_parallelism\n  fix: name one of them");
+  EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 compile_topology_num_slices=0"),
+            "the command line: compile_topology_num_slices is 0, a number of slices or -1 was expected");
   EXPECT_EQ(mesh_refusal("mesh_axes=[rows]"),
             "the command line: mesh axis 'rows' is unknown: no key ici_rows_parallelism gives its size\n"
             "  fix: use the axes of configs/base.yml");

@@ -196,6 +196,16 @@ TEST(Why, FindsTheTensorOfThatPathOrAllThatHoldIt) {
   EXPECT_TRUE(find_tensors(session.layout, "nothing like it").empty());
 }
 
+// Of paths that hold the name, those win that end with it.
+TEST(Why, FindsAPathByItsLastSegments) {
+  const session::Session session = test::session("model_name=mixtral-8x7b");
+  for (const char* name : {"MoeBlock_0/wo", "MoeBlock_0/wi_0", "out/kernel"}) {
+    const std::vector<const LaidTensor*> found = find_tensors(session.layout, name);
+    ASSERT_EQ(found.size(), 1u) << name;
+    EXPECT_TRUE(found[0]->path.ends_with(name)) << found[0]->path;
+  }
+}
+
 TEST(Why, IsAlsoJson) {
   const session::Session session = test::session(kWithCapacity);
   const LaidTensor& tensor = test::tensor_at(session.layout.activations, "decoder/layers/MoeBlock_0/dispatched");
