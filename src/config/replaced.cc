@@ -57,6 +57,8 @@ void answer_replaced_options(const Settings& settings, std::vector<std::string>&
            settings.origin(kKey).where,
            rule_set.empty() ? "leave both options out: the default rules say it" : "use " + spelled(rule_set) + " instead");
   }
+  if (settings.text("remat_policy").empty())
+    notices.emplace_back("remat_policy= saves everything, as remat_policy=everything says; for MaxText it is full");
   if (settings.text("remat_policy") == "minimal_flash")
     notices.emplace_back("remat_policy=minimal_flash is an older name of minimal_with_context");
   if (settings.text("decoder_block") == "qwen3_5" && settings.is_by_user("decoder_block"))

@@ -13,10 +13,10 @@ constexpr Key kRemat[] = {
     {"remat_gradients", boolean, "true", "", used,
      "moesh's own: few tokens on one device have gradients of weights made again for the update, not kept"},
     {"remat_policy", choice, "full",
-     "full|everything|minimal|minimal_with_context|minimal_flash|minimal_with_quantization|minimal_with_context_and_quantization|"
+     "|full|everything|minimal|minimal_with_context|minimal_flash|minimal_with_quantization|minimal_with_context_and_quantization|"
      "save_dot_with_context_except_mlp|save_dot_except_mlpwi|save_dot_except_mlp|save_qkv_proj|qkv_proj_offloaded|custom|"
      "minimal_offloaded|save_out_proj",
-     used, "saved for the backward pass: full (or none) a layer's input, custom per tensor; moesh's own: everything"},
+     used, "saved for the backward pass: full (or none) a layer's input, custom per tensor; moesh's own: everything, or ''"},
     {"decoder_layer_input", choice, "device", "remat|device|offload", used,
      "remat_policy=custom: where a layer's input is kept; never computed again"},
     {"context", choice, "remat", "remat|device|offload", used,

@@ -27,6 +27,11 @@ bool takes_null_as_default(const Key& key) {
   return std::find(kNullIsDefault.begin(), kNullIsDefault.end(), key.name) != kNullIsDefault.end();
 }
 
+// A word that is empty is a choice of its own, and no null.
+bool is_empty_choice(const Key& key, const YamlNode& node) {
+  return node.type == YamlNode::Type::scalar && node.scalar.empty() && key.name == "remat_policy";
+}
+
 std::optional<bool> parse_boolean(std::string_view text) {
   constexpr std::array<std::string_view, 4> kTrue{"true", "yes", "on", "1"};
   constexpr std::array<std::string_view, 4> kFalse{"false", "no", "off", "0"};
@@ -227,6 +232,7 @@ Value read_value(const Key& key, const YamlNode& node) {
   const bool is_none = scalar && (node.quoted ? lower(node.scalar) == "none" : is_null_word(node.scalar));  // none is None in MaxText's files
   const bool null = node.type == YamlNode::Type::null || is_none;
   const bool takes_null = key.initial == "null";
+  if (is_empty_choice(key, node)) return read_scalar(key, "", node.where);
   if ((null || (scalar && is_null_word(node.scalar))) && takes_null_as_default(key)) return read_value(key, key.initial, node.where);
   if (null && takes_null) return Null{};
   if (is_list(key.kind) && null) {

@@ -48,7 +48,7 @@ std::set<std::string> with_other_names(std::set<std::string> names, const config
 graph::Remat remat_of(const config::Settings& settings) {
   const std::string& policy = settings.text("remat_policy");
   graph::Remat remat;
-  remat.save_all = policy == "everything";
+  remat.save_all = policy.empty() || policy == "everything";
   if (remat.save_all || policy == "full") return remat;
   remat.tags = with_other_names(kept_names(settings), settings);
   return remat;

@@ -217,6 +217,8 @@ TEST(Replaced, AnswersTheAttentionOptionUnderEveryRuleSet) {
 }
 
 TEST(Replaced, SaysWhatAnOlderNameStandsFor) {
+  EXPECT_THAT(loaded("remat_policy=").notices,
+              Contains("remat_policy= saves everything, as remat_policy=everything says; for MaxText it is full"));
   EXPECT_THAT(loaded("remat_policy=minimal_flash").notices,
               Contains("remat_policy=minimal_flash is an older name of minimal_with_context"));
 }

@@ -68,6 +68,7 @@ const std::vector<Case>& sparse_cases() {
       {"save_qkv_proj", 3},
       {"save_out_proj", 3},
       {"everything", 0},
+      {"", 0},
   };
   return all;
 }
