@@ -229,8 +229,9 @@ bool is_switched_off(const Key& key, const YamlNode& node) {
 Value read_value(const Key& key, const YamlNode& node) {
   if (key.kind == Kind::nested) return is_switched_off(key, node) ? std::string(key.initial) : flow(node);
   const bool scalar = node.type == YamlNode::Type::scalar;
-  const bool is_none = scalar && (node.quoted ? lower(node.scalar) == "none" : is_null_word(node.scalar));  // none is None in MaxText's files
-  const bool null = node.type == YamlNode::Type::null || is_none;
+  // In quotes, too, none is None to MaxText; here a text in quotes is that text.
+  const bool is_none = node.quoted ? key.kind != Kind::text && lower(node.scalar) == "none" : is_null_word(node.scalar);
+  const bool null = node.type == YamlNode::Type::null || (scalar && is_none);
   const bool takes_null = key.initial == "null";
   if (is_empty_choice(key, node)) return read_scalar(key, "", node.where);
   if ((null || (scalar && is_null_word(node.scalar))) && takes_null_as_default(key)) return read_value(key, key.initial, node.where);

@@ -56,6 +56,7 @@ TEST(Value, TakesNullWhereMaxTextDoes) {
   for (const char* name : kMayBeNone) {
     ASSERT_NE(find_key(name), nullptr) << name;
     const Key& key = *find_key(name);
+    if (key.kind == Kind::nested) continue;  // kept as it is written, and never read
     const Value none = read(name, "null");
     const bool is_none = none == Value() || none == Value(std::string()) || none == Value(std::vector<std::string>()) ||
                          none == Value(std::vector<std::int64_t>());
