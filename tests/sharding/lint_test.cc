@@ -390,7 +390,7 @@ TEST(Lint, PrintsWhatAFixChangesBesides) {
 TEST(Lint, PrintsFixesToBePasted) {
   Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
   f.fixes = {{{"mlp_activations=[silu, linear]", "a=1"}}};
-  EXPECT_THAT(to_text({f}), HasSubstr("  fix:   'mlp_activations=[silu, linear]' a=1\n"));
+  EXPECT_THAT(to_text({f}), HasSubstr("  fix:   'mlp_activations=[silu, linear]' a=1   (laid out, not planned)\n"));
   EXPECT_EQ(nlohmann::json::parse(to_json(std::vector{f}))["findings"][0]["fix"], "'mlp_activations=[silu, linear]' a=1");
 }
 
