@@ -27,10 +27,8 @@ bool takes_null_as_default(const Key& key) {
   return std::find(kNullIsDefault.begin(), kNullIsDefault.end(), key.name) != kNullIsDefault.end();
 }
 
-// A word that is empty is a choice of its own, and no null.
-bool is_empty_choice(const Key& key, const YamlNode& node) {
-  return node.type == YamlNode::Type::scalar && node.scalar.empty() && key.name == "remat_policy";
-}
+// Whether the empty word is one of the key's choices, and no null.
+bool has_empty_choice(const Key& key) { return key.name == "remat_policy"; }
 
 std::optional<bool> parse_boolean(std::string_view text) {
   constexpr std::array<std::string_view, 4> kTrue{"true", "yes", "on", "1"};
@@ -233,7 +231,7 @@ Value read_value(const Key& key, const YamlNode& node) {
   const bool is_none = node.quoted ? key.kind != Kind::text && lower(node.scalar) == "none" : is_null_word(node.scalar);
   const bool null = node.type == YamlNode::Type::null || (scalar && is_none);
   const bool takes_null = key.initial == "null";
-  if (is_empty_choice(key, node)) return read_scalar(key, "", node.where);
+  if (scalar && node.quoted && node.scalar.empty() && has_empty_choice(key)) return read_scalar(key, "", node.where);
   if ((null || (scalar && is_null_word(node.scalar))) && takes_null_as_default(key)) return read_value(key, key.initial, node.where);
   if (null && takes_null) return Null{};
   if (is_list(key.kind) && null) {
@@ -254,7 +252,7 @@ Value read_value(const Key& key, std::string_view text, const std::string& where
   // Free text stays as typed: a colon or a bracket in it is not YAML.
   const bool verbatim = !is_list(key.kind) && text.find_first_of("'\"") == std::string_view::npos;
   if (verbatim) {
-    return read_value(key, scalar_node(std::string(text), false, where));
+    return read_value(key, scalar_node(std::string(text), text.empty() && has_empty_choice(key), where));
   }
   YamlNode node;
   if (key.kind == Kind::text) {

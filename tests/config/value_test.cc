@@ -69,7 +69,7 @@ TEST(Value, TakesNullWhereMaxTextDoes) {
     }
   }
   for (const char* word : {"null", "None", "none", "~", "'none'"}) EXPECT_EQ(shown("remat_policy", word), "full") << word;
-  for (const char* word : {"", "''"}) EXPECT_EQ(shown("remat_policy", word), "") << word;
+  for (const char* word : {"", "''"}) EXPECT_EQ(shown("remat_policy", word), "''") << word;
 }
 
 TEST(Value, TakesIntegersHoweverTheyAreWritten) {

@@ -373,8 +373,8 @@ TEST(SearchReport, TellsAllOfTheTimeOfYoursAndOfTheBest) {
   outcome.front = {best};
   const Told told{.machines = {{"v5p-8", {"model_name=llama2-7b"}, 4, outcome}}, .against = Yours{{"model_name=llama2-7b"}, yours}};
   const std::string text = to_text(told, 0), table = text.substr(text.find("of a step "));
-  EXPECT_THAT(table, StartsWith("of a step             yours  the best\n"
-                                "all-gather over fsdp  600 ms     0.00 ms\n"));
+  EXPECT_THAT(table, StartsWith("of a step               yours  the best\n"
+                                "all-gather over fsdp   600 ms   0.00 ms\n"));
   EXPECT_THAT(table, ::testing::AllOf(HasSubstr("\nproducts "), HasSubstr("\nall-reduce over data "), ::testing::Not(HasSubstr("\nattention ")),
                                       ::testing::Not(HasSubstr("\nnorms "))));
   EXPECT_THAT(table, ::testing::ContainsRegex("\nthe rest +400 ms +400 ms\nall +2\\.00 s +1\\.00 s\n"));
