@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/shape.h"
 #include "config/path_mask.h"
 #include "config/settings.h"
 #include "sharding/role.h"

@@ -18,6 +18,7 @@ namespace {
 
 using graph::Graph;
 using graph::Node;
+using graph::NodeId;
 using graph::Op;
 using graph::RepeatOf;
 using graph::Value;

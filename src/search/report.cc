@@ -115,13 +115,22 @@ std::string commands_of(Stage stage, const OnMachine& on, const std::vector<Foun
   return text;
 }
 
-// Of commands that name a policy of moesh's own; empty if none does.
-std::string own_policy_words(const std::vector<Found>& rows, int width) {
-  const auto keeps_everything = [](const Found& found) {
-    return std::find(found.offer.keys.begin(), found.offer.keys.end(), "remat_policy=everything") != found.offer.keys.end();
+// What of the commands MaxText would refuse; empty if it takes them all.
+std::string own_words(const Keys& request, const std::vector<Found>& rows, int width) {
+  const auto holds = [](const Keys& keys, std::string_view word) {
+    return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) { return lower(key).starts_with(word); });
   };
-  if (std::none_of(rows.begin(), rows.end(), keeps_everything)) return "";
-  return "\n" + wrapped("remat_policy=everything is moesh's own: MaxText has no policy that saves all.\n", width, 2);
+  const auto asks = [&](const Found& found, std::string_view word) { return holds(found.offer.keys, word); };
+  constexpr std::string_view kRing = "use_ring_of_experts=true";
+  const auto any = [&](const auto& is_own) { return std::any_of(rows.begin(), rows.end(), is_own); };
+  std::string words;
+  if (any([&](const Found& found) { return asks(found, "remat_policy=everything"); })) {
+    words += "\n" + wrapped("remat_policy=everything is moesh's own: MaxText has no policy that saves all.\n", width, 2);
+  }
+  if (any([&](const Found& found) { return asks(found, "num_moe_token_chunks=") && !asks(found, kRing); }) && !holds(request, kRing)) {
+    words += "\n" + wrapped("MaxText takes num_moe_token_chunks with use_ring_of_experts=true only.\n", width, 2);
+  }
+  return words;
 }
 
 std::string nearest_words(Stage stage, const Outcome& outcome) {
@@ -190,7 +199,7 @@ std::string to_text(const Told& told, int width) {
   const std::string left_out = "\n" + wrapped("Not tried: " + join(not_tried(told), "; ") + ".\n", width, 2);
   if (outcome.front.empty()) return text + wrapped("On " + devices_words(last) + " " + nearest_on(last) + ".\n", width, 2) + left_out;
   const std::vector<Found> rows = shown(told);
-  text += table_of(told, rows, width) + "\n" + commands_of(told.stage, last, rows) + own_policy_words(rows, width);
+  text += table_of(told, rows, width) + "\n" + commands_of(told.stage, last, rows) + own_words(last.request, rows, width);
   if (told.against) text += "\n" + against_words(told, outcome.front.front(), width);
   return text + left_out;
 }

@@ -14,6 +14,7 @@
 #include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_reader.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "base/whole_file.h"

@@ -62,7 +62,9 @@ TEST(AttentionParts, AreThereAnywhereIfTheyAreToBe) {
 
 TEST(AttentionParts, AreToldOfWhereTheyAreIgnored) {
   for (const auto& [block, preset] : test::kPresetOfBlock) {
-    const auto told = [&](const std::string& words) { return join(load(test::words_of(test::request_of(preset) + words)).notices, "\n"); };
+    const auto told = [model = test::request_of(preset)](const std::string& words) {
+      return join(load(test::words_of(model + words)).notices, "\n");
+    };
     const bool is_bias_told = !kHeedBias.contains(block);
     const std::string of_bias = "attention_bias (only with decoder_block=gpt_oss, olmo3, qwen2 or qwen2_moe, as in MaxText)";
     EXPECT_EQ(told("attention_bias=true").find(of_bias) != std::string::npos, is_bias_told) << block;

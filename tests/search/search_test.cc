@@ -364,6 +364,20 @@ TEST(SearchReport, TellsOfDecodingFromManyRowsToFew) {
   EXPECT_THAT(front_of(told, "").sentences.back(), HasSubstr("better in both speed and the time of a step"));
 }
 
+TEST(SearchReport, TellsWhichChunksMaxTextTakes) {
+  const auto told = [](const std::string& request, const std::vector<std::string>& keys) {
+    Outcome outcome;
+    outcome.front = {found(1.0, 50)};
+    outcome.front.back().offer.keys = keys;
+    return to_text(Told{.machines = {{"v5p-8", {"model_name=mixtral-8x7b", request}, 4, outcome}}, .against = {}}, 0);
+  };
+  const std::string words = "\nMaxText takes num_moe_token_chunks with use_ring_of_experts=true only.\n";
+  EXPECT_THAT(told("steps=1", {"num_moe_token_chunks=2"}), HasSubstr(words));
+  EXPECT_THAT(told("use_ring_of_experts=True", {"num_moe_token_chunks=2"}), ::testing::Not(HasSubstr(words)));
+  EXPECT_THAT(told("steps=1", {"use_ring_of_experts=true", "num_moe_token_chunks=2"}), ::testing::Not(HasSubstr(words)));
+  EXPECT_THAT(told("steps=1", {"remat_policy=full"}), ::testing::Not(HasSubstr(words)));
+}
+
 // What differs stands alone, and with the rest it makes up both steps.
 TEST(SearchReport, TellsAllOfTheTimeOfYoursAndOfTheBest) {
   Found yours = found(2.0, 50), best = found(1.0, 50);
