@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/pipeline.h"
+#include "config/relevance.h"
 
 namespace moesh::config {
 namespace {
@@ -18,11 +19,7 @@ bool has_experts(Block block) {
 
 // Whether the interval says how layers differ; Gemma 3 and 4 and DeepSeek have ways of their own, and only moesh has qwen2_moe.
 bool may_have_interval(const ModelShape& shape, const Settings& settings) {
-  const bool has_lists =
-      !settings.texts("layer_attention").empty() || !settings.texts("layer_mlp").empty() || !settings.texts("layer_positions").empty();
-  return has_lists || is_deepseek(shape.block) ||
-         is_one_of(shape.block, {Block::gpt_oss, Block::olmo3, Block::llama4, Block::envy, Block::qwen3_next, Block::gemma3, Block::gemma4,
-                                 Block::qwen2_moe});
+  return has_cycles(settings) || is_deepseek(shape.block) || is_one_of(shape.block, {Block::gemma3, Block::gemma4, Block::qwen2_moe});
 }
 
 // Where layers do not differ, MaxText stacks one for each interval, and leaves out the others.

@@ -43,10 +43,15 @@ bool has_dense_mlp(S s) {
   if (may_mix_mlps(s)) return lists(s, "layer_mlp", "dense");
   return is_block(s, Block::deepseek) && s.integer("first_num_dense_layers") > 0;
 }
+}  // namespace
+
 bool has_cycles(S s) {
   const bool has_lists = !s.texts("layer_attention").empty() || !s.texts("layer_mlp").empty() || !s.texts("layer_positions").empty();
   return has_lists || is_one_of(s, {Block::gpt_oss, Block::olmo3, Block::llama4, Block::envy, Block::qwen3_next});
 }
+
+namespace {
+
 bool has_windows(S s) {
   if (!s.texts("layer_attention").empty()) return lists(s, "layer_attention", "sliding");
   return is_one_of(s, {Block::gpt_oss, Block::olmo3, Block::gemma2, Block::gemma3, Block::gemma4, Block::deepseek4});

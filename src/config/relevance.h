@@ -10,6 +10,9 @@
 
 namespace moesh::config {
 
+// Whether layers of several kinds follow each other in cycles, by lists of kinds or in families whose cycles have an interval.
+bool has_cycles(const Settings& settings);
+
 struct Need {
   std::string_view words;  // "decoder_block=deepseek", after "only with"
   bool (*is_met)(const Settings& settings);

@@ -5,6 +5,7 @@
 #include "base/place.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
+#include "graph/work.h"
 
 namespace moesh::graph {
 namespace {
@@ -46,10 +47,7 @@ std::vector<bool> made_again(const Graph& body, int carried) {
 
 namespace {
 
-bool is_heavy(const Node& node) {
-  const KernelKind kind = facts_of(node.op).kernel;
-  return kind == KernelKind::product || kind == KernelKind::attention || body_of(node) != nullptr;
-}
+bool is_heavy(const Node& node) { return is_product(node) || body_of(node) != nullptr; }
 
 class CheapAgain {
  public:

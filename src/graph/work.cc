@@ -80,6 +80,11 @@ double busiest_share(const AttentionOf& of, std::int64_t length, std::int64_t sh
 
 double groups_with_rows(double rows, double groups) { return groups * (1 - std::pow(1 - 1 / groups, rows)); }
 
+bool is_product(const Node& node) {
+  const KernelKind kind = facts_of(node.op).kernel;
+  return kind == KernelKind::product || kind == KernelKind::attention;
+}
+
 Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes) {
   Work work;
   work.op = facts_of(node.op).name;

@@ -11,6 +11,9 @@ Work work_of(const NodeView& view, const mesh::Mesh& mesh);
 // The same without the bytes, for a node whose dims have these factors with these sizes on a device.
 Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes);
 
+// Whether the kernel is a matrix product or attention, which do most of a step's arithmetic.
+bool is_product(const Node& node);
+
 // Adds up the bytes that a node's kernel reads and writes on a device.
 class Traffic {
  public:

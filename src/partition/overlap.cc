@@ -6,12 +6,12 @@
 #include "base/place.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
+#include "graph/work.h"
 
 namespace moesh::partition {
 namespace {
 
 using graph::Graph;
-using graph::KernelKind;
 using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
@@ -44,10 +44,7 @@ class Ordering {
 
  private:
   bool is_collective(NodeId id) const { return graph::collective_of(body_.node(id)).has_value(); }
-  bool is_product(NodeId id) const {
-    const KernelKind kind = graph::facts_of(body_.node(id).op).kernel;
-    return kind == KernelKind::product || kind == KernelKind::attention;
-  }
+  bool is_product(NodeId id) const { return graph::is_product(body_.node(id)); }
 
   std::vector<NodeId> makers_of(NodeId id) const {
     std::vector<NodeId> makers;

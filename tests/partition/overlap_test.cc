@@ -11,6 +11,7 @@
 #include "graph/facts.h"
 #include "graph/print.h"
 #include "graph/rewrite.h"
+#include "graph/work.h"
 #include "tests/support.h"
 #include "train/graph_passes.h"
 #include "train/program.h"
@@ -48,7 +49,6 @@ std::vector<graph::RegionOf> regions_of(const Graph& graph) {
   return found;
 }
 
-bool is_product(const Node& node) { return graph::facts_of(node.op).kernel == graph::KernelKind::product; }
 bool sends_rows(const Node& node) {
   return graph::collective_of(node) && (node.op == graph::Op::exchange_rows || node.op == graph::Op::scatter_rows);
 }
@@ -68,7 +68,7 @@ std::multiset<std::string> expressions_of(const Graph& graph) {
   return all;
 }
 
-// For each product, the products that stand behind something that is sent and are the first to need it: how many are there at once?
+// How many products, at most, wait at once for something that was sent and that they are the first to need.
 std::size_t most_products_waited_for(const Graph& body) {
   const auto users = graph::users_of(body);
   std::size_t most = 0;
