@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/block.h"
 #include "config/load.h"
+#include "config/pipeline.h"
 
 namespace moesh::config {
 namespace {
@@ -89,6 +90,17 @@ void check_routing(const Settings& settings) {
   }
 }
 
+void check_batch_split(const Settings& settings) {
+  if (!settings.boolean("use_batch_split_schedule") || settings.integer("num_experts") <= 1) return;
+  const std::string& where = settings.origin("use_batch_split_schedule").where;
+  const auto refuse_beside = [&](const char* what, const char* fix) {
+    refuse(fmt::format("use_batch_split_schedule=true with {}", what), where, fmt::format("{}, or use_batch_split_schedule=false", fix));
+  };
+  if (!settings.boolean("sparse_matmul")) refuse_beside("sparse_matmul=false, whose rows no part can wait for", "sparse_matmul=true");
+  if (has_pipeline(settings)) refuse_beside("pipeline stages, which split the batch too", "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1");
+  if (settings.boolean("use_qk_clip")) refuse_beside("use_qk_clip=true, which needs the highest scores of the whole batch", "use_qk_clip=false");
+}
+
 void check_schedule(const Settings& settings) {
   if (settings.integer("learning_rate_schedule_steps") == 0) {
     refuse("learning_rate_schedule_steps=0: the learning rate would be 0 in every step",
@@ -160,6 +172,7 @@ void check_settings(const Settings& settings) {
   check_optimizer(settings);
   check_widths(settings);
   check_routing(settings);
+  check_batch_split(settings);
   check_schedule(settings);
   check_evaluation(settings);
   check_folder_aside(settings);

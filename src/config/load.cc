@@ -74,7 +74,6 @@ void assign_all(Settings& settings, const Assignments& all) {
 
 // How the names of MaxText's models begin that have something which moesh lacks.
 constexpr std::pair<std::string_view, std::string_view> kLacking[] = {{"deepseek-custom", "tables of n-grams"},
-                                                                      {"deepseek3-671b-batchsplit", "a schedule that splits the batch"},
                                                                       {"gemma4-e", "embeddings of each layer"},
                                                                       {"qwen3-omni", "images and sound"},
                                                                       {"qwen3-vl", "images"}};

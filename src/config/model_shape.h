@@ -154,6 +154,7 @@ struct ModelShape {
   std::vector<LayerShape> of_cycle;  // the layers of a cycle; a single one if all layers are alike
   bool has_pairs = false;            // each of `layers` is a pair of layers, one after the other
   bool scan = true;
+  std::int64_t batch_parts = 1;      // of a training batch, which go through layers with experts in turn
   bool nests_layers = false;         // the layers of a cycle but its last are a stack of their own
   std::int64_t prediction_modules = 0;  // of multi-token prediction: each has layers of its own, a cycle of the last kind
   AttentionShape attention;

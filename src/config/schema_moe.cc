@@ -85,9 +85,9 @@ constexpr Key kDispatch[] = {
     {"expert_shard_attention_option", choice, "", "|fsdp|context|tp", used,
      "deprecated: tp is custom_mesh_and_rule=ep-tp now, context is ep-as-cp, fsdp the default rules"},
     {"moe_fsdp_use_two_stage_all_gather", boolean, "false", "", accepted, kHelpTwoStageGather},
-    {"use_batch_split_schedule", boolean, "false", "", refused,
-     "splits the batch into parts whose layers alternate, so that wire and work overlap"},
-    {"batch_split_factor", integer, "1", "", accepted, "parts that use_batch_split_schedule makes"},
+    {"use_batch_split_schedule", boolean, "false", "", used,
+     "lets parts of the batch take turns in layers with experts, so that wire and work overlap"},
+    {"batch_split_factor", integer, "1", kCount, used, "parts of the batch that use_batch_split_schedule makes"},
 };
 
 constexpr Topic kMoeTopics[] = {

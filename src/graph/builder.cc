@@ -108,7 +108,7 @@ Tensor Builder::input(const std::string& name, Shape shape, DType dtype, Labels 
 
 Tensor Builder::root_at(Op op, const std::string& full_path, Shape shape, DType dtype, Attributes attributes) {
   const Tensor tensor = add_one(op, "", {}, std::move(attributes), std::move(shape), dtype);
-  graph_.nodes.back().path = full_path;
+  name_last(full_path);
   return tensor;
 }
 

@@ -69,6 +69,7 @@ class Builder {
   }
   Tensor tensor(ValueId id) { return {this, id}; }
   void set_tag(Tensor tensor, std::string tag);
+  void name_last(std::string path) { graph_.nodes.back().path = std::move(path); }  // the node added last
 
   // For layers outside a pipeline: their constraints let the stage axis shard the batch.
   void let_stages_carry_batch(bool on) { stage_as_data_ = on; }

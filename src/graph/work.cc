@@ -80,8 +80,8 @@ double busiest_share(const AttentionOf& of, std::int64_t length, std::int64_t sh
 
 double groups_with_rows(double rows, double groups) { return groups * (1 - std::pow(1 - 1 / groups, rows)); }
 
-bool is_product(const Node& node) {
-  const KernelKind kind = facts_of(node.op).kernel;
+bool is_product(Op op) {
+  const KernelKind kind = facts_of(op).kernel;
   return kind == KernelKind::product || kind == KernelKind::attention;
 }
 

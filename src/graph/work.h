@@ -12,7 +12,8 @@ Work work_of(const NodeView& view, const mesh::Mesh& mesh);
 Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes);
 
 // Whether the kernel is a matrix product or attention, which do most of a step's arithmetic.
-bool is_product(const Node& node);
+bool is_product(Op op);
+inline bool is_product(const Node& node) { return is_product(node.op); }
 
 // Adds up the bytes that a node's kernel reads and writes on a device.
 class Traffic {

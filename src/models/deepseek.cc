@@ -43,7 +43,10 @@ LayerResult moe_layer(Builder& builder, const Context& context, Tensor x, const 
 std::vector<LayerGroup> deepseek_layers(const Context& context) {
   const std::int64_t dense = context.model.dense_layers;
   std::vector<LayerGroup> groups;
-  if (dense > 0) groups.push_back({"dense_layers", dense, 1, false, dense_layer});
+  if (dense > 0) {
+    groups.push_back({"dense_layers", dense, 1, false, dense_layer});
+    groups.back().has_experts = false;
+  }
   if (context.model.layers > dense) groups.push_back({"moe_layers", context.model.layers - dense, 1, true, moe_layer});
   return groups;
 }

@@ -40,6 +40,7 @@ struct LayerGroup {
   Layer layer;
   std::optional<NestedNames> nested = {};
   bool is_written_out = false;   // is not stacked, even if other groups are
+  bool has_experts = true;       // that is, some of its layers, in a model with experts
   const char* member = nullptr;  // the names of the layers of a cycle begin with it; null: with layers_, if a cycle has several
 
   std::string member_prefix(std::int64_t layers) const { return member != nullptr ? member : layers > 1 ? "layers_" : ""; }

@@ -7,6 +7,9 @@
 
 #include <fmt/core.h>
 
+#include "base/error.h"
+#include "base/text.h"
+#include "graph/parts.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
@@ -79,34 +82,98 @@ constexpr std::array kSummed{&StackResult::balance_losses, &StackResult::index_l
 // What each layer makes for itself, [layers, width].
 constexpr std::array kOfEachLayer{&StackResult::loads, &StackResult::highest};
 
-// Repeats `inside`; sums the iterations' losses and stacks what their layers make for themselves.
+// Each part of the batch has every n-th row, so that each device has some of all parts.
+std::vector<Tensor> split_rows(Tensor x, std::int64_t parts) {
+  if (parts == 1) return {x};
+  Shape split = x.shape(), part = x.shape();
+  split[0] = part[0] = x.size(0) / parts;
+  split.insert(split.begin() + 1, parts);
+  const Tensor all = graph::reshape(x, split);
+  std::vector<Tensor> made;
+  for (std::int64_t i = 0; i < parts; ++i) made.push_back(graph::reshape(graph::slice(all, 1, i, 1), part));
+  return made;
+}
+
+Tensor joined_rows(const std::vector<Tensor>& parts) {
+  if (parts.size() == 1) return parts[0];
+  Shape whole = parts[0].shape(), part = whole;
+  part.insert(part.begin() + 1, 1);
+  whole[0] *= static_cast<std::int64_t>(parts.size());
+  std::vector<Tensor> all;
+  for (const Tensor& x : parts) all.push_back(graph::reshape(x, part));
+  return graph::reshape(graph::concat(all, 1), whole);
+}
+
+// By part of the batch: x and what is in the tokens.
+std::vector<std::vector<Tensor>> split_inputs(Tensor x, const Tokens& tokens, std::int64_t parts) {
+  std::vector<std::vector<Tensor>> made(static_cast<std::size_t>(parts));
+  std::vector<Tensor> inputs = packed(tokens);
+  inputs.insert(inputs.begin(), x);
+  for (const Tensor& input : inputs) {
+    const std::vector<Tensor> rows = split_rows(input, parts);
+    for (std::size_t i = 0; i < rows.size(); ++i) made[i].push_back(rows[i]);
+  }
+  return made;
+}
+
+// Repeats `inside`; sums the iterations' losses and stacks what their layers make for themselves. Parts of the batch are apart until all
+// layers are done.
 template <typename Inside>
-StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x, const Tokens& tokens, Inside inside) {
+StackResult repeat_layers(Builder& builder, const Context& context, const graph::Stack& stack, Tensor x, const Tokens& tokens,
+                          Inside inside) {
+  Context inner = context;
+  inner.batch_parts = 1;
+  inner.rows /= context.batch_parts;
   std::array<bool, kSummed.size()> sums{};
   std::array<bool, kOfEachLayer.size()> has{};
   const Tensor keys = tokens.draw_keys ? stacked_keys(stack, tokens.draw_keys) : Tensor{};
-  const graph::Body body{[&](Builder& b, const std::vector<Tensor>& carried, const std::vector<Tensor>& shared) {
-    Tokens inner = unpacked(shared, tokens);
-    if (keys) inner.draw_keys = b.slice_of(keys, static_cast<int>(stack.sizes.size()));
-    const StackResult made = inside(b, carried[0], inner);
-    std::vector<Tensor> out{made.x};
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const std::vector<Tensor>& parts = made.*kSummed[i];
-      sums[i] = !parts.empty();
-      if (sums[i]) out.push_back(sum_of(parts));
+  const std::vector<std::vector<Tensor>> inputs = split_inputs(x, tokens, context.batch_parts);
+  const std::size_t parts = inputs.size();
+  std::vector<Tensor> carried, shared;
+  for (const std::vector<Tensor>& part : inputs) {
+    carried.push_back(part[0]);
+    shared.insert(shared.end(), part.begin() + 1, part.end());
+  }
+  const graph::Body body{[&](Builder& b, const std::vector<Tensor>& carried_in, const std::vector<Tensor>& shared_in) {
+    const Tensor key = keys ? b.slice_of(keys, static_cast<int>(stack.sizes.size())) : Tensor{};
+    const auto build = [&](const std::vector<Tensor>& given) {
+      Tokens of_part = unpacked({given.begin() + 1, given.end()}, tokens);
+      of_part.draw_keys = key;
+      const StackResult made = inside(b, inner, given[0], of_part);
+      std::vector<Tensor> out{made.x};
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const std::vector<Tensor>& losses = made.*kSummed[i];
+        sums[i] = !losses.empty();
+        if (sums[i]) out.push_back(graph::scale(sum_of(losses), 1 / static_cast<double>(parts)));
+      }
+      for (std::size_t i = 0; i < has.size(); ++i) {
+        const std::vector<Tensor>& layers = made.*kOfEachLayer[i];
+        has[i] = !layers.empty();
+        if (has[i]) out.push_back(layers.size() == 1 ? layers[0] : graph::concat(layers, 0));
+      }
+      return out;
+    };
+    std::vector<std::vector<Tensor>> given;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const auto first = shared_in.begin() + static_cast<std::ptrdiff_t>(part * (shared_in.size() / parts));
+      given.push_back({carried_in[part]});
+      given.back().insert(given.back().end(), first, first + static_cast<std::ptrdiff_t>(shared_in.size() / parts));
     }
-    for (std::size_t i = 0; i < has.size(); ++i) {
-      const std::vector<Tensor>& parts = made.*kOfEachLayer[i];
-      has[i] = !parts.empty();
-      if (has[i]) out.push_back(parts.size() == 1 ? parts[0] : graph::concat(parts, 0));
+    const std::vector<std::vector<Tensor>> made = graph::in_parts(b, given, build);
+    std::vector<Tensor> out;
+    for (const std::vector<Tensor>& part : made) out.push_back(part[0]);
+    for (std::size_t i = 1; i < made[0].size(); ++i) {
+      std::vector<Tensor> of_parts;
+      for (const std::vector<Tensor>& part : made) of_parts.push_back(part[i]);
+      out.push_back(sum_of(of_parts));
     }
     return out;
   }};
-  const std::vector<Tensor> made = graph::repeat(builder, stack, {x}, packed(tokens), body);
-  StackResult result{made[0], {}, {}};
+  const std::vector<Tensor> made = graph::repeat(builder, stack, carried, shared, body);
+  StackResult result{joined_rows({made.begin(), made.begin() + static_cast<std::ptrdiff_t>(parts)}), {}, {}};
   std::vector<int> all_dims(stack.sizes.size());
   std::iota(all_dims.begin(), all_dims.end(), 0);
-  std::size_t next = 1;
+  std::size_t next = parts;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (!sums[i]) continue;
     const Tensor each = made[next++];
@@ -123,16 +190,17 @@ StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x,
 
 // Layers that are not stacked, but whose values the remat policy decides about together.
 template <typename Inside>
-StackResult run_block(Builder& builder, const std::string& name, Tensor x, const Tokens& tokens, Inside inside) {
-  return repeat_layers(builder, {name, {}, {}, 0}, x, tokens, inside);
+StackResult run_block(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens, Inside inside) {
+  return repeat_layers(builder, context, {name, {}, {}, 0}, x, tokens, inside);
 }
 
 // The first layers of a cycle as a stack.
 StackResult run_first(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
                       std::int64_t count) {
   const graph::Stack stack{group.nested->stack, {count}, {labels::local_layers}, stack_position(context)};
-  return repeat_layers(builder, stack, x, for_layers(tokens, 0, count),
-                       [&](Builder& b, Tensor h, const Tokens& t) { return run_cycle(b, context, group, h, t, "", 1); });
+  return repeat_layers(
+      builder, context, stack, x, for_layers(tokens, 0, count),
+      [&](Builder& b, const Context& c, Tensor h, const Tokens& t) { return run_cycle(b, c, group, h, t, "", 1); });
 }
 
 // All layers of a cycle but the last as a stack, then the last.
@@ -150,9 +218,9 @@ StackResult scanned(Builder& builder, const Context& context, const LayerGroup& 
                     const std::string& label) {
   const std::string& name = group.nested ? group.nested->cycles : group.name;
   const graph::Stack stack{name, {group.count / group.cycle}, {label}, stack_position(context)};
-  return repeat_layers(builder, stack, x, tokens, [&](Builder& b, Tensor h, const Tokens& t) {
-    if (group.nested) return run_nested(b, context, group, h, t);
-    return run_cycle(b, context, group, h, t, group.member_prefix(group.cycle), group.cycle);
+  return repeat_layers(builder, context, stack, x, tokens, [&](Builder& b, const Context& c, Tensor h, const Tokens& t) {
+    if (group.nested) return run_nested(b, c, group, h, t);
+    return run_cycle(b, c, group, h, t, group.member_prefix(group.cycle), group.cycle);
   });
 }
 
@@ -168,9 +236,9 @@ StackResult scanned_with_rest(Builder& builder, const Context& context, const La
     const graph::Scope scope(builder, name);
     append(result, run_first(builder, context, group, result.x, of_rest, rest));
   } else {
-    append(result, run_block(builder, name, result.x, of_rest,
-                             [&](Builder& b, Tensor h, const Tokens& t) {
-                               return run_cycle(b, context, group, h, t, group.member_prefix(group.cycle), rest);
+    append(result, run_block(builder, context, name, result.x, of_rest,
+                             [&](Builder& b, const Context& c, Tensor h, const Tokens& t) {
+                               return run_cycle(b, c, group, h, t, group.member_prefix(group.cycle), rest);
                              }));
   }
   return result;
@@ -184,8 +252,8 @@ StackResult unscanned(Builder& builder, const Context& context, const LayerGroup
     one.layer = [&](Builder& b, const Context& c, Tensor h, const Tokens& t, std::int64_t) {
       return group.layer(b, c, h, t, i % group.cycle);
     };
-    append(result, run_block(builder, fmt::format("{}_{}", group.name, i), result.x, for_layers(tokens, i, 1),
-                             [&](Builder& b, Tensor h, const Tokens& t) { return run_cycle(b, context, one, h, t, "", 1); }));
+    append(result, run_block(builder, context, fmt::format("{}_{}", group.name, i), result.x, for_layers(tokens, i, 1),
+                             [&](Builder& b, const Context& c, Tensor h, const Tokens& t) { return run_cycle(b, c, one, h, t, "", 1); }));
   }
   return result;
 }
@@ -249,11 +317,26 @@ StackResult pipelined(Builder& builder, const Context& context, const LayerGroup
     if (tokens.*member) t.*member = microbatch(builder, pipeline, tokens.*member);
   }
   t.draw_keys = tokens.draw_keys;
-  StackResult result = repeat_layers(builder, stack, h, t, [&](Builder& b, Tensor y, const Tokens& s) {
-    return stage_layers(b, inner, group, pipeline, y, s);
+  StackResult result = repeat_layers(builder, inner, stack, h, t, [&](Builder& b, const Context& c, Tensor y, const Tokens& s) {
+    return stage_layers(b, c, group, pipeline, y, s);
   });
   result.x = regroup(builder, "rows", result.x, x.shape(), pipeline.stages);
   return result;
+}
+
+// The context of layers through which parts of the batch go in turn, if they are to.
+Context in_batch_parts(const Context& context, const LayerGroup& group) {
+  Context made = context;
+  if (!context.trains() || !group.has_experts) return made;
+  made.batch_parts = context.model.batch_parts;
+  const sharding::Spec spec = context.spec_of({.labels = {labels::activation_batch}});
+  const std::int64_t here = context.mesh == nullptr ? 1 : sharding::shards(spec.dims[0], *context.mesh);
+  if (context.rows % (here * made.batch_parts) != 0) {
+    refuse(fmt::format("batch_split_factor={} does not divide the rows that a device has in a pass, of {} on {}", made.batch_parts,
+                       counted(context.rows, "row"), counted(here, "shard")),
+           context.settings.origin("batch_split_factor").where, "a larger per_device_batch_size, or fewer gradient_accumulation_steps");
+  }
+  return made;
 }
 
 template <typename Inside>
@@ -283,7 +366,7 @@ Tokens for_layers(Tokens tokens, std::int64_t first, std::int64_t count) {
 
 StackResult stack_layers(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
                          const Tokens& tokens) {
-  if (!config::has_pipeline(context.settings)) return in_a_row(builder, context, group, x, tokens);
+  if (!config::has_pipeline(context.settings)) return in_a_row(builder, in_batch_parts(context, group), group, x, tokens);
   if (!group.may_pipeline) return beside_pipeline(builder, [&] { return in_a_row(builder, context, group, x, tokens); });
   const config::PipelineShape pipeline =
       config::pipeline_shape(context.settings, group.count / group.cycle, context.rows);
@@ -302,8 +385,8 @@ StackResult stack_layers(Builder& builder, const Context& context, const LayerGr
 StackResult single_cycle(Builder& builder, const Context& context, const LayerGroup& group, const std::string& name, Tensor x,
                          const Tokens& tokens) {
   const auto run = [&] {
-    return run_block(builder, name, x, tokens, [&](Builder& b, Tensor h, const Tokens& t) {
-      return run_cycle(b, context, group, h, t, group.member_prefix(group.cycle), group.cycle);
+    return run_block(builder, context, name, x, tokens, [&](Builder& b, const Context& c, Tensor h, const Tokens& t) {
+      return run_cycle(b, c, group, h, t, group.member_prefix(group.cycle), group.cycle);
     });
   };
   return config::has_pipeline(context.settings) ? beside_pipeline(builder, run) : run();

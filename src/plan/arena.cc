@@ -21,8 +21,12 @@ class Lives {
       for (const auto* views : {&instruction.operands, &instruction.results}) {
         for (const ViewId view : *views) see(view, i);
       }
-      if (is_beside_products(instruction)) {
-        for (const ViewId view : instruction.results) made_by_[plan_.view(view).buffer] = i;
+      if (runs_beside_products(instruction)) {
+        for (const ViewId view : instruction.results) made_by_[plan_.view(view).buffer] = {i};
+      } else if (instruction.kind == Instruction::Kind::collective) {
+        for (auto& [buffer, sent] : made_by_) {
+          if (share_wire(plan_.instructions[static_cast<std::size_t>(sent[0])], instruction)) sent.push_back(i);
+        }
       }
     }
     for (std::size_t b = 0; b < lives_.size(); ++b) {
@@ -35,18 +39,15 @@ class Lives {
   }
 
  private:
-  // A collective of a region runs beside the products behind it.
-  static bool is_beside_products(const Instruction& instruction) {
-    return instruction.kind == Instruction::Kind::collective && instruction.op != graph::Op::reshard;
-  }
-
-  // Instruction `at` waits for the collective that makes the view, which reads its operands until then.
+  // Instruction `at` waits for the collective that makes the view, which reads its operands until then, as do those behind it on the wire.
   void hold_what_made(ViewId view, InstructionId at) {
     const auto found = made_by_.find(plan_.view(view).buffer);
     if (found == made_by_.end()) return;
-    for (const ViewId read : plan_.instructions[static_cast<std::size_t>(found->second)].operands) {
-      InstructionId& last = lives_[static_cast<std::size_t>(plan_.view(read).buffer)].last;
-      last = std::max(last, at - 1);
+    for (const InstructionId sent : found->second) {
+      for (const ViewId read : plan_.instructions[static_cast<std::size_t>(sent)].operands) {
+        InstructionId& last = lives_[static_cast<std::size_t>(plan_.view(read).buffer)].last;
+        last = std::max(last, at - 1);
+      }
     }
     made_by_.erase(found);
   }
@@ -76,7 +77,8 @@ class Lives {
   std::vector<Lifetime> lives_;
   std::vector<bool> is_seen_;
   std::vector<Lifetime> loops_;  // the open loops, the outermost first
-  std::map<BufferId, InstructionId> made_by_;  // by buffer: the collective beside products whose result nothing has read yet
+  // By buffer: the collective beside products whose result nothing has read yet, and the collectives that wait for its wire.
+  std::map<BufferId, std::vector<InstructionId>> made_by_;
 };
 
 struct Placement {

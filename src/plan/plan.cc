@@ -10,6 +10,15 @@ std::unordered_map<std::string, ViewId> Plan::views_of_states() const {
   return all;
 }
 
+bool runs_beside_products(const Instruction& instruction) {
+  return instruction.kind == Instruction::Kind::collective && instruction.op != graph::Op::reshard;
+}
+
+const sharding::AxisList& axes_of(const Instruction& collective) {
+  const auto* reshard = std::get_if<graph::ReshardOf>(&collective.attributes);
+  return reshard != nullptr ? reshard->axes : std::get<graph::GroupOf>(collective.attributes).axes;
+}
+
 std::vector<std::int64_t> runs_of(const Plan& plan) {
   std::vector<std::int64_t> runs;
   std::vector<std::int64_t> open{1};

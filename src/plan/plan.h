@@ -99,6 +99,15 @@ struct Plan {
   std::unordered_map<std::string, ViewId> views_of_states() const;  // by name
 };
 
+// A collective of a region: it runs beside the products behind it, until something needs what it brings.
+bool runs_beside_products(const Instruction& instruction);
+
+// The axes in which the devices differ between which a collective sends.
+const sharding::AxisList& axes_of(const Instruction& collective);
+
+// Whether one of them waits for the other, even if it needs nothing of it.
+inline bool share_wire(const Instruction& a, const Instruction& b) { return !sharding::shared(axes_of(a), axes_of(b)).empty(); }
+
 // By instruction: how often it runs in a run of the plan.
 std::vector<std::int64_t> runs_of(const Plan& plan);
 

@@ -12,6 +12,7 @@
 #include "config/relevance.h"
 #include "config/rule_sources.h"
 #include "mesh/context_order.h"
+#include "nn/moe/experts.h"
 #include "session/reopen.h"
 
 namespace moesh::session {
@@ -85,7 +86,7 @@ bool exchanges_tokens(const Session& session) {
   const char* batch = session.batch.micro_rows > 1 ? labels::activation_batch : labels::decode_batch_moe;
   const auto axes_of = [&](const Labels& of) { return sharding::distinct_axes(sharding::resolve_spec(of, rules, session.mesh)); };
   const sharding::AxisList tokens = axes_of({batch, labels::activation_norm_length});
-  for (const sharding::AxisIndex axis : axes_of({labels::exp})) {
+  for (const sharding::AxisIndex axis : axes_of({nn::expert_label(session.loaded.settings)})) {
     if (session.mesh.axis(axis).size() > 1 && sharding::holds(tokens, axis)) return true;
   }
   return false;
@@ -98,8 +99,9 @@ void note_idle_exchange(const Session& session) {
   const auto is_sharded = [&](const char* label) {
     return sharding::shards(sharding::resolve_spec({label}, settings.rules("logical_axis_rules"), session.mesh), session.mesh) > 1;
   };
-  if (is_sharded(labels::exp) || is_sharded(labels::activation_exp)) {
-    if (is_sharded(labels::exp) && !exchanges_tokens(session) && settings.is_by_user("use_ring_of_experts") &&
+  const bool has_shards = is_sharded(nn::expert_label(settings));
+  if (has_shards || is_sharded(labels::activation_exp)) {
+    if (has_shards && !exchanges_tokens(session) && settings.is_by_user("use_ring_of_experts") &&
         settings.boolean("use_ring_of_experts"))
       log_notice("without effect on this mesh: use_ring_of_experts (devices with different experts have the same tokens here)");
     return;

@@ -18,6 +18,7 @@ inline constexpr const char* vocab = "vocab";
 inline constexpr const char* embed_vocab = "embed_vocab";
 inline constexpr const char* embed = "embed";
 inline constexpr const char* embed_moe = "embed_moe";
+inline constexpr const char* expert_only = "expert_only";
 inline constexpr const char* mlp = "mlp";
 inline constexpr const char* num_activations = "num_activations";
 inline constexpr const char* mlp_moe = "mlp_moe";

@@ -21,6 +21,7 @@
 #include "partition/overlap.h"
 #include "partition/remat_gradients.h"
 #include "partition/stack_first.h"
+#include "plan/alternate.h"
 #include "plan/arena.h"
 #include "plan/lower.h"
 #include "run/program.h"
@@ -58,7 +59,7 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   if (see) see(pass_names::chain, program.graph);
   program.graph = partition::with_overlap(std::move(program.graph));
   if (see) see(pass_names::overlap, program.graph);
-  program.plan = plan::lower(program.graph, program.mesh);
+  program.plan = plan::with_parts_alternating(plan::lower(program.graph, program.mesh));
 }
 
 Graph losses_alone(const Graph& model) {

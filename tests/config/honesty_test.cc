@@ -103,7 +103,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "moba=true",
       "use_untrainable_positional_embedding=true",
       "padded_base_moe_mlp_dim=256",
-      "use_batch_split_schedule=true",
       "engram_layers=[1]",
       "hidden_size_per_layer_input=8",
       "num_kv_shared_layers=1",

@@ -1,13 +1,17 @@
 // Shape suffixes: E experts, M embedding, F width.
 #include "nn/moe/experts.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "nn/mlp.h"
 #include "sharding/labels.h"
 
 namespace moesh::nn {
 namespace {
 
-// The labels of the experts' kernels. Two flags lay the expert dim where the embedding lies otherwise.
+// The labels of the experts' kernels. Two flags lay the expert dim where the embedding lies otherwise, one has a
+// label of its own for it, and none for the width.
 struct KernelLabels {
   Labels in{labels::exp, labels::embed_moe, labels::mlp_moe}, out{labels::exp, labels::mlp_moe, labels::embed_moe};
 };
@@ -17,10 +21,21 @@ KernelLabels kernel_labels(const config::Settings& settings) {
     return {{labels::embed_moe, labels::none, labels::mlp_moe}, {labels::embed_moe, labels::mlp_moe, labels::none}};
   if (settings.boolean("use_2d_fsdp_sharding"))
     return {{labels::embed_moe, labels::mlp_moe, labels::none}, {labels::embed_moe, labels::mlp_moe, labels::none}};
+  if (settings.boolean("use_batch_split_schedule"))
+    return {{labels::expert_only, labels::embed_moe, labels::none}, {labels::expert_only, labels::none, labels::embed_moe}};
   return {};
 }
 
 }  // namespace
+
+const char* expert_label(const config::Settings& settings) {
+  const std::vector<config::AxisRule>& rules = settings.rules("logical_axis_rules");
+  const auto is_known = [&](std::string_view label) {
+    return std::any_of(rules.begin(), rules.end(), [&](const config::AxisRule& rule) { return rule.label == label; });
+  };
+  const bool has_own = settings.boolean("use_batch_split_schedule") && !is_known(labels::exp) && is_known(labels::expert_only);
+  return has_own ? labels::expert_only : labels::exp;
+}
 
 Experts experts(Builder& builder, const Context& context) {
   const std::int64_t count = context.model.moe.experts;

@@ -12,6 +12,9 @@ struct Experts {
 
 Experts experts(Builder& builder, const Context& context);
 
+// The label whose axes shard the experts where they compute: exp, or expert_only where the rules know only that one.
+const char* expert_label(const config::Settings& settings);
+
 Tensor expert_gate(const Context& context, Tensor a, Tensor b);
 
 }  // namespace moesh::nn

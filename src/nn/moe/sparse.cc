@@ -76,9 +76,10 @@ void let_uneven_rows_enter_whole(const Context& context, Entrance& entrance) {
 
 // Weights enter whole except for the expert axis and tensor parallelism: dims that fsdp shards are gathered beforehand.
 Entrance entrance_of(const Context& context, const Labels& token_labels, Tensor x_BSM, const Experts& e) {
+  const char* of_experts = expert_label(context.settings);
   Entrance entrance{peeled(token_labels, {}),
-                    of_weight(peeled({labels::exp, labels::none, labels::mlp_no_fsdp}, {"fsdp"})),
-                    of_weight(peeled({labels::exp, labels::mlp_no_fsdp, labels::none}, {"fsdp"})),
+                    of_weight(peeled({of_experts, labels::none, labels::mlp_no_fsdp}, {"fsdp"})),
+                    of_weight(peeled({of_experts, labels::mlp_no_fsdp, labels::none}, {"fsdp"})),
                     {},
                     {}};
   let_uneven_rows_enter_whole(context, entrance);
@@ -95,7 +96,7 @@ ExpertAxes add_weights(const Context& context, const Entrance& entrance, std::ve
   if (!e.wo_bias) return axes;
   // Whatever the rules say about biases, here they are laid out like the values that they are added to.
   const auto bias = [&](const char* name, Tensor tensor, const char* label, const AxisList& width) {
-    operands.push_back({constrain(name, tensor, of_weight({{labels::exp, label}})), Spec{{axes.experts, width}, {}}});
+    operands.push_back({constrain(name, tensor, of_weight({{expert_label(context.settings), label}})), Spec{{axes.experts, width}, {}}});
   };
   bias("w0_bias", e.wi_0_bias, labels::activation_mlp, axes.width);
   bias("w1_bias", e.wi_1_bias, labels::activation_mlp, axes.width);
