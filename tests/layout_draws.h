@@ -163,6 +163,10 @@ class LayoutDraw {
     if (chance(30)) add("moe_dispatch_no_expert_sharding", true);
     if (chance(25)) add("num_moe_token_chunks", one_of<int>({2, 4, 8}));
     if (chance(25)) add("num_moe_emb_chunks", one_of<int>({2, 4}));
+    if (chance(20)) {
+      add("use_batch_split_schedule", true);
+      add("batch_split_factor", one_of<int>({2, 2, 4}));
+    }
     if (chance(10)) add("use_ragged_sort", true);
   }
 

@@ -31,9 +31,7 @@ bool has_own_rule(const sharding::Layout& layout) {
 Keys with_rows_of_cache(const session::Session& session, const mesh::Mesh& mesh) {
   if (session.layout.states.empty() || has_own_rule(session.layout)) return {};
   sharding::AxisList taken;
-  for (const sharding::LaidTensor& tensor : session.layout.states) {
-    for (const sharding::AxisIndex axis : axes_of(tensor.labels(), session, mesh)) taken.push_back(axis);
-  }
+  for (const sharding::LaidTensor& tensor : session.layout.states) taken = sharding::united(taken, axes_of(tensor.labels(), session, mesh));
   std::vector<std::string> spread;
   for (const sharding::AxisIndex axis : axes_of({labels::activation_batch}, session, mesh)) {
     if (mesh.axis(axis).size() > 1 && !sharding::holds(taken, axis)) spread.push_back(mesh.axis(axis).name);

@@ -6,6 +6,7 @@
 #include "advice/checks.h"
 #include "advice/factorings.h"
 #include "advice/fit.h"
+#include "advice/in_turns.h"
 #include "advice/remedies.h"
 #include "base/text.h"
 #include "forecast/report.h"
@@ -80,13 +81,16 @@ void find_exposed_exchange(const StepView& view, std::vector<Finding>& findings)
   if (!has_target(view.session) || !forecast.is_of_chips || !forecast.fits() || !view.session.shape.is_moe()) return;
   double exposed = 0;
   for (const forecast::Sent& sent : forecast.collectives) exposed += sent.what.in_region ? sent.exposed : 0;
-  if (moe.token_chunks > 1 || exposed < kShareOfExchange * forecast.seconds) return;
+  if (moe.overlaps || exposed < kShareOfExchange * forecast.seconds) return;
   Finding f{Severity::info, "exposed-exchange", "the experts",
             fmt::format("experts wait for tokens {:.0f}% of the step", 100 * exposed / forecast.seconds),
             "num_moe_token_chunks, " + view.session.loaded.settings.origin("num_moe_token_chunks").where,
-            fmt::format("{} of {} a step; in chunks, some are sent while others are multiplied", human_seconds(exposed),
+            fmt::format("{} of {} a step; in chunks or in parts of the batch, some are sent while others are multiplied", human_seconds(exposed),
                         human_seconds(forecast.seconds))};
   f.tries = {{"num_moe_token_chunks=2"}, {"num_moe_token_chunks=4"}};
+  for (const std::int64_t parts : {2, 4}) {
+    if (Keys keys = in_turns(view.session.layout, parts); !keys.empty()) f.tries.push_back(std::move(keys));
+  }
   f.gain = sharding::Gain::speed;
   findings.push_back(std::move(f));
 }

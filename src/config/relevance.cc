@@ -180,6 +180,7 @@ constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
                                            "num_moe_token_chunks",
                                            "moe_chunk_barrier",
                                            "num_moe_emb_chunks",
+                                           "use_batch_split_schedule",
                                            "moe_dispatch_no_expert_sharding",
                                            "use_ragged_sort",
                                            "moe_mlpwi_0",
@@ -189,6 +190,7 @@ constexpr std::string_view kOfRoutedBias[] = {"routed_bias_update_rate"};
 constexpr std::string_view kOfSparse[] = {"use_ring_of_experts", "ragged_buffer_factor", "num_moe_token_chunks",
                                           "moe_chunk_barrier",   "num_moe_emb_chunks", "use_ragged_sort"};
 constexpr std::string_view kOfTokenChunks[] = {"moe_chunk_barrier"};
+constexpr std::string_view kOfBatchParts[] = {"batch_split_factor"};
 constexpr std::string_view kOfBoundedRings[] = {"use_ragged_sort"};
 constexpr std::string_view kOfDenseExperts[] = {"capacity_factor"};
 constexpr std::string_view kOfSlots[] = {"moe_dispatch_no_expert_sharding"};
@@ -336,6 +338,8 @@ constexpr Need kNeeds[] = {
     {"routed_bias=true", [](S s) { return s.boolean("routed_bias"); }, kOfRoutedBias},
     {"sparse_matmul=true", is_sparse, kOfSparse},
     {"num_moe_token_chunks above 1", [](S s) { return s.integer("num_moe_token_chunks") > 1; }, kOfTokenChunks},
+    {"use_batch_split_schedule=true and num_experts above 1",
+     [](S s) { return s.boolean("use_batch_split_schedule") && has_experts(s); }, kOfBatchParts},
     {"use_ring_of_experts=true and ragged_buffer_factor",
      [](S s) { return s.boolean("use_ring_of_experts") && s.real("ragged_buffer_factor") > 0; }, kOfBoundedRings},
     {"sparse_matmul=false", [](S s) { return !is_sparse(s); }, kOfDenseExperts},

@@ -95,7 +95,7 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   made.host = host_memory_of(plan, schedule, target.chip, elsewhere.offloaded);
   made.seconds = schedule.seconds + made.host.waits;
   made.kernels = schedule.kernels;
-  made.exposed = schedule.seconds - schedule.kernels;
+  made.exposed = std::max(0.0, schedule.seconds - schedule.kernels);  // the two are rounded differently
   const auto devices = static_cast<double>(plan.mesh.devices());
   made.tokens_per_second_per_device = size.tokens / devices / made.seconds;
   const double peak = target.chip.bf16_flops_per_second.value_or(target.chip.f32_rate().value_or(0));

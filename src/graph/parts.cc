@@ -12,11 +12,12 @@
 namespace moesh::graph {
 namespace {
 
-constexpr std::string_view kPart = "/part_";
+constexpr std::string_view kPart = "part_";
 
-std::string path_in_part(const std::string& path, const std::string& prefix, std::size_t part) {
-  const std::size_t behind = path.starts_with(prefix) ? prefix.size() : path.size();
-  return fmt::format("{}{}{}{}", path.substr(0, behind), kPart, part, path.substr(behind));
+// The path with the part behind the path of the graph that has parts.
+std::string path_in_part(const std::string& path, const std::string& outer, std::size_t part) {
+  if (outer.empty()) return fmt::format("{}{}/{}", kPart, part, path);
+  return fmt::format("{}/{}{}{}", outer, kPart, part, path.substr(outer.size()));
 }
 
 // Adds nodes once more for other parts.
@@ -63,7 +64,7 @@ class Copies {
       results.emplace_back(value.shape, value.dtype);
     }
     std::vector<Tensor> made = builder_.add(node.op, "", operands, attributes_in(node, part), results);
-    builder_.name_last(path_in_part(node.path, prefix_, part));
+    builder_.name_last(path_in_part(node.path, outer_, part));
     if (!node.tag.empty()) builder_.set_tag(made.front(), node.tag);
     return made;
   }
@@ -73,7 +74,7 @@ class Copies {
     const auto rename = [&](auto* of) {
       if (of == nullptr) return;
       Graph body = *of->body;
-      for (Node& inner : body.nodes) inner.path = path_in_part(inner.path, prefix_, part);
+      for (Node& inner : body.nodes) inner.path = path_in_part(inner.path, outer_, part);
       of->body = std::make_shared<const Graph>(std::move(body));
     };
     rename(std::get_if<RegionOf>(&attributes));
@@ -85,7 +86,7 @@ class Copies {
   std::size_t first_;
   std::vector<Tensor> given_;
   std::vector<bool> depends_;  // by node from first_ on
-  std::string prefix_ = builder_.path("");
+  std::string outer_ = builder_.path("");
 };
 
 }  // namespace
@@ -101,7 +102,8 @@ std::vector<std::vector<Tensor>> in_parts(Builder& builder, const std::vector<st
 }
 
 int part_of(std::string_view path) {
-  const std::size_t at = path.find(kPart);
+  std::size_t at = path.find(kPart);
+  while (at != std::string_view::npos && at > 0 && path[at - 1] != '/') at = path.find(kPart, at + 1);
   if (at == std::string_view::npos) return 0;
   int part = 0;
   std::from_chars(path.data() + at + kPart.size(), path.data() + path.size(), part);

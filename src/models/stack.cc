@@ -124,6 +124,7 @@ StackResult repeat_layers(Builder& builder, const Context& context, const graph:
   Context inner = context;
   inner.batch_parts = 1;
   inner.rows /= context.batch_parts;
+  inner.constrains_weights = context.batch_parts > 1;
   std::array<bool, kSummed.size()> sums{};
   std::array<bool, kOfEachLayer.size()> has{};
   const Tensor keys = tokens.draw_keys ? stacked_keys(stack, tokens.draw_keys) : Tensor{};

@@ -12,7 +12,9 @@ DType kept_dtype(const Context& context, DType read_in) {
 }
 
 Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of, DType read_in) {
-  return cast(builder.parameter(name, std::move(shape), kept_dtype(context, read_in), std::move(of)), read_in);
+  const Labels labels = of.labels;
+  const Tensor kept = builder.parameter(name, std::move(shape), kept_dtype(context, read_in), std::move(of));
+  return cast(context.constrains_weights ? constrain(name, kept, labels) : kept, read_in);
 }
 
 Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of) {

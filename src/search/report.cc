@@ -130,6 +130,9 @@ std::string own_words(const Keys& request, const std::vector<Found>& rows, int w
   if (any([&](const Found& found) { return asks(found, "num_moe_token_chunks=") && !asks(found, kRing); }) && !holds(request, kRing)) {
     words += "\n" + wrapped("MaxText takes num_moe_token_chunks with use_ring_of_experts=true only.\n", width, 2);
   }
+  if (any([&](const Found& found) { return asks(found, "use_batch_split_schedule=true"); })) {
+    words += "\n" + wrapped("MaxText takes use_batch_split_schedule with decoder_block=deepseek and shard_mode=explicit only.\n", width, 2);
+  }
   return words;
 }
 

@@ -10,6 +10,7 @@
 
 #include "advice/cache_rows.h"
 #include "advice/factorings.h"
+#include "advice/in_turns.h"
 #include "advice/planned.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -255,16 +256,21 @@ std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector
   if (!session) return {};
   const config::Settings& settings = session->loaded.settings;
   std::vector<Candidate> variants;
-  const auto add = [&](const char* key, const char* value) {
-    if (!is_open(settings, key)) return;
+  const auto add = [&](const config::Keys& keys) {
+    const auto asks = [&](const std::string& key) {  // added rules leave those of the request in place
+      return !key.starts_with("logical_axis_rules=") && !is_open(settings, key.substr(0, key.find('=')));
+    };
+    if (keys.empty() || std::any_of(keys.begin(), keys.end(), asks)) return;
     variants.push_back(candidate);
-    variants.back().keys.push_back(fmt::format("{}={}", key, value));
+    variants.back().keys.insert(variants.back().keys.end(), keys.begin(), keys.end());
     variants.back().state_bytes = 0;  // moments may take less
   };
-  const bool is_sparse = session->shape.is_moe() && session->shape.moe.strategy == config::MoeStrategy::sparse;
-  if (is_sparse) add("num_moe_token_chunks", "2");
-  if (is_sparse) add("num_moe_token_chunks", "4");
-  if (session->mesh.size_of("data") > 1) add("shard_optimizer_over_data", "true");
+  if (session->shape.is_moe() && session->shape.moe.strategy == config::MoeStrategy::sparse) {
+    add({"num_moe_token_chunks=2"});
+    add({"num_moe_token_chunks=4"});
+    if (!session->decodes) add(advice::in_turns(session->layout, 2));
+  }
+  if (session->mesh.size_of("data") > 1) add({"shard_optimizer_over_data=true"});
   if (candidate.remats.size() > 1) {
     variants.push_back(candidate);
     variants.back().remats = {{fmt::format("remat_policy={}", kOtherRemat)}};

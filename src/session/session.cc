@@ -115,6 +115,13 @@ void note_idle_exchange(const Session& session) {
   if (!keys.empty()) log_notice(fmt::format("without effect on this mesh: {} (only with experts on several devices)", join(keys, ", ")));
 }
 
+void note_one_part(const Session& session) {
+  const config::Settings& settings = session.loaded.settings;
+  const bool is_one = settings.boolean("use_batch_split_schedule") && session.shape.batch_parts == 1;
+  if (is_one && session.shape.is_moe() && !session.decodes)
+    log_notice("batch_split_factor=1: the batch is one part, and nothing takes turns (MaxText needs batch_split_factor=2)");
+}
+
 void note_idle_precision(const Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const bool is_said = !config::unmet_need(settings, "matmul_precision").empty();
@@ -131,6 +138,7 @@ void note_missing_rate(const Session& session) {
 
 Session noted(Session session) {
   note_idle_exchange(session);
+  note_one_part(session);
   note_missing_rate(session);
   note_idle_precision(session);
   if (!session.decodes) mesh::note_balance(session.loaded.settings, session.mesh);

@@ -384,8 +384,9 @@ TEST(AdviseSlow, FindsAnExchangeThatChunksWouldHide) {
   ASSERT_NE(found, nullptr) << told(exposed);
   EXPECT_EQ(found->severity, sharding::Severity::info);
   EXPECT_TRUE(found->what.starts_with("experts wait for tokens ")) << found->what;
-  EXPECT_TRUE(found->cost.ends_with(" a step; in chunks, some are sent while others are multiplied")) << found->cost;
+  EXPECT_TRUE(found->cost.ends_with(" a step; in chunks or in parts of the batch, some are sent while others are multiplied")) << found->cost;
   ASSERT_FALSE(found->fixes.empty());
+  EXPECT_EQ(found->fixes.front().keys.front(), "use_batch_split_schedule=true");
   EXPECT_GE(found->fixes.front().faster, 1.05);
   EXPECT_EQ(find(advice_on(joined(test::words_of(request), found->fixes.front().keys)), "exposed-exchange"), nullptr);
 }

@@ -292,6 +292,8 @@ const std::vector<Effect> kEffects{
     {"num_moe_token_chunks=2", kSparse + "max_target_length=8 "},
     {"moe_chunk_barrier=true", kExpertAxis + "num_moe_token_chunks=2 "},
     {"num_moe_emb_chunks=2", kSparse},
+    {"use_batch_split_schedule=true", kDevices},
+    {"batch_split_factor=2", kSparse + "use_batch_split_schedule=true per_device_batch_size=2 "},
     {"moe_dispatch_no_expert_sharding=true", kSlots + kExpertAxis + "sparse_matmul=false "},
     {"shard_exp_on_fsdp=true", kDevices},
     {"fsdp_shard_on_exp=true", kDevices},

@@ -380,6 +380,16 @@ TEST(CheckSettings, RefusesRoutingThatDoesNotAddUp) {
   EXPECT_EQ(refusal("routed_bias=true routed_bias_update_rate=0.001 decoder_block=mixtral num_experts=4"),
             "the command line: routed_bias_update_rate balances the load of decoder_block=deepseek and deepseek4 only\n"
             "  fix: routed_bias_update_rate=0");
+  const std::string split = "model_name=deepseek3-tiny use_batch_split_schedule=true batch_split_factor=2 ";
+  EXPECT_EQ(refusal(split + "sparse_matmul=false"),
+            "the command line: use_batch_split_schedule=true with sparse_matmul=false, whose rows no part can wait for\n"
+            "  fix: sparse_matmul=true, or use_batch_split_schedule=false");
+  EXPECT_EQ(refusal(split + "ici_pipeline_parallelism=2"),
+            "the command line: use_batch_split_schedule=true with pipeline stages, which split the batch too\n"
+            "  fix: ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, or use_batch_split_schedule=false");
+  EXPECT_EQ(refusal(split + "use_qk_clip=true"),
+            "the command line: use_batch_split_schedule=true with use_qk_clip=true, which needs the highest scores of the whole batch\n"
+            "  fix: use_qk_clip=false, or use_batch_split_schedule=false");
   EXPECT_EQ(refusal("num_moe_token_chunks=3 max_target_length=2048"),
             "the command line: num_moe_token_chunks=3 does not divide max_target_length=2048");
 }

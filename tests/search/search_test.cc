@@ -376,6 +376,8 @@ TEST(SearchReport, TellsWhichChunksMaxTextTakes) {
   EXPECT_THAT(told("use_ring_of_experts=True", {"num_moe_token_chunks=2"}), ::testing::Not(HasSubstr(words)));
   EXPECT_THAT(told("steps=1", {"use_ring_of_experts=true", "num_moe_token_chunks=2"}), ::testing::Not(HasSubstr(words)));
   EXPECT_THAT(told("steps=1", {"remat_policy=full"}), ::testing::Not(HasSubstr(words)));
+  EXPECT_THAT(told("steps=1", {"use_batch_split_schedule=true", "batch_split_factor=2"}),
+              HasSubstr("\nMaxText takes use_batch_split_schedule with decoder_block=deepseek and shard_mode=explicit only.\n"));
 }
 
 // What differs stands alone, and with the rest it makes up both steps.
@@ -510,8 +512,9 @@ TEST(Space, VariesTheBestByOneMoreChange) {
     return last;
   };
   const std::string remat = "remat_policy=save_dot_with_context_except_mlp", moments = "shard_optimizer_over_data=true";
-  EXPECT_EQ(variants(sparse), (std::set<std::string>{"num_moe_token_chunks=2", "num_moe_token_chunks=4", moments, remat}));
-  EXPECT_EQ(variants(sparse + " num_moe_token_chunks=1"), (std::set<std::string>{moments, remat}));
+  const std::string turns = "logical_axis_rules=[[expert_only,[expert]]]";  // with use_batch_split_schedule and batch_split_factor
+  EXPECT_EQ(variants(sparse), (std::set<std::string>{"num_moe_token_chunks=2", "num_moe_token_chunks=4", turns, moments, remat}));
+  EXPECT_EQ(variants(sparse + " num_moe_token_chunks=1 batch_split_factor=1"), (std::set<std::string>{moments, remat}));
   EXPECT_EQ(variants("model_name=llama2-7b compile_topology=v5p-32"), (std::set<std::string>{moments, remat}));
 }
 

@@ -1,0 +1,132 @@
+// Tests that parts of a batch take turns in a plan without another instruction or result, and that this hides the wire.
+#include "plan/alternate.h"
+
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "forecast/forecast.h"
+#include "graph/parts.h"
+#include "graph/work.h"
+#include "plan/lower.h"
+#include "plan/print.h"
+#include "tests/plan/plan_support.h"
+#include "tests/support.h"
+
+namespace moesh::plan {
+namespace {
+
+using Kind = Instruction::Kind;
+
+const std::string kModel =
+    "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=3 first_num_dense_layers=1 compile_topology=cpu-4 "
+    "ici_fsdp_parallelism=1 ici_expert_parallelism=4 per_device_batch_size=4 max_target_length=32 base_emb_dim=32 vocab_size=64 "
+    "use_batch_split_schedule=true ";
+
+// What each instruction reads and writes, as what wrote it before: equal for two plans in which the same instructions work on the same
+// content.
+std::multiset<std::string> works_of(const Plan& plan) {
+  std::map<BufferId, std::string> content;
+  std::multiset<std::string> works;
+  for (const Instruction& instruction : plan.instructions) {
+    std::string read = instruction.path + std::string(graph::name_of(instruction.op));
+    for (const ViewId id : instruction.operands) {
+      read += " " + content[plan.view(id).buffer];
+      if (plan.view(id).rows >= 0) read += "#" + content[plan.view(plan.view(id).rows).buffer];
+    }
+    for (const ViewId id : instruction.results) read += " over " + content[plan.view(id).buffer];
+    const std::string hash = std::to_string(std::hash<std::string>{}(read));
+    for (std::size_t i = 0; i < instruction.results.size(); ++i) content[plan.view(instruction.results[i]).buffer] = hash + "." + std::to_string(i);
+    works.insert(hash);
+  }
+  for (const ViewId id : plan.results) works.insert("result " + content[plan.view(id).buffer]);
+  return works;
+}
+
+struct Planned {
+  Plan before, after;
+};
+
+Planned planned(const std::string& request) {
+  const session::Session session = test::session(request);
+  const train::StepProgram program = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
+  return {lower(program.graph, program.mesh), program.plan};
+}
+
+class Alternating : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Alternating, KeepsInstructionsAndWhatTheyWorkOn) {
+  const Planned of = planned(kModel + GetParam());
+  EXPECT_EQ(works_of(of.before), works_of(of.after));
+  EXPECT_NE(to_text(of.before), to_text(of.after));
+  for (std::size_t i = 0; i < of.after.instructions.size(); ++i) {
+    const Instruction& instruction = of.after.instructions[i];
+    if (instruction.kind == Kind::loop) EXPECT_EQ(of.after.instructions[static_cast<std::size_t>(instruction.other)].other, static_cast<int>(i));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Alternating,
+                         ::testing::Values("batch_split_factor=2", "batch_split_factor=4", "batch_split_factor=2 use_ring_of_experts=true",
+                                           "batch_split_factor=2 scan_layers=false", "batch_split_factor=2 num_moe_token_chunks=2",
+                                           "batch_split_factor=2 remat_policy=everything", "batch_split_factor=2 remat_policy=minimal",
+                                           "batch_split_factor=2 gradient_accumulation_steps=2 shared_experts=1",
+                                           "batch_split_factor=2 ici_fsdp_parallelism=2 ici_expert_parallelism=2"));
+
+// Sends of rows as > and <, and the experts' products as *, each with its part: "0>1>0***0<".
+std::string order_of(const Plan& plan, const std::string& loop) {
+  std::string order;
+  bool is_in = false;
+  for (const Instruction& instruction : plan.instructions) {
+    if (instruction.kind == Kind::loop) is_in = instruction.path == loop;
+    if (!is_in || instruction.path.find("/experts") == std::string::npos) continue;
+    const bool sends = instruction.op == graph::Op::exchange_rows;
+    if (!sends && !graph::is_product(instruction.op)) continue;
+    order += std::to_string(graph::part_of(instruction.path));
+    order += !sends ? '*' : std::get<graph::GroupOf>(instruction.attributes).back ? '<' : '>';
+  }
+  return order;
+}
+
+TEST(Alternate, SendsThePartsOneAfterTheOther) {
+  EXPECT_EQ(order_of(planned(kModel + "batch_split_factor=2").after, "decoder/moe_layers"), "0>1>0*0*0*0<1*1*1*1<");
+  EXPECT_EQ(order_of(planned(kModel + "batch_split_factor=4").after, "decoder/moe_layers"),
+            "0>1>2>3>0*0*0*0<1*1*1*1<2*2*2*2<3*3*3*3<");
+}
+
+// Both parts recompute their attention between the sends of their rows, and neither waits for the other's gradients of weights.
+TEST(Alternate, HidesTheRowsOfTheBackwardPassToo) {
+  const std::string order = order_of(planned(kModel + "batch_split_factor=2").after, "decoder/moe_layers'");
+  EXPECT_EQ(order.substr(0, 8), "0>0>1>1>") << order;
+  EXPECT_EQ(std::count(order.begin(), order.end(), '>'), 4) << order;
+  EXPECT_EQ(std::count(order.begin(), order.end(), '<'), 4) << order;
+}
+
+TEST(Alternate, ChangesNothingOfAPlanWithoutParts) {
+  for (const std::string request : {"batch_split_factor=1", "use_batch_split_schedule=false batch_split_factor=2"}) {
+    const Planned of = planned(kModel + request);
+    EXPECT_EQ(to_text(of.before), to_text(of.after));
+  }
+}
+
+// With chunks of the tokens, rows are hidden behind experts only; with parts of the batch, behind attention too.
+TEST(Alternate, IsForecastToTakeLessTimeThanChunks) {
+  const std::string request =
+      "model_name=deepseek3-671b base_num_decoder_layers=5 first_num_dense_layers=1 compile_topology=v5p-128 ici_fsdp_parallelism=2 "
+      "ici_expert_parallelism=32 per_device_batch_size=4 override_model_config=true ragged_buffer_factor=1.5 "
+      "logical_axis_rules=[[expert_only,[expert]]] ";
+  const auto exposed = [&](const std::string& more) {
+    const session::Session session = test::session(request + more);
+    const auto program = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
+    double sum = 0;
+    for (const forecast::Sent& sent : forecast::forecast(program.plan, session.layout, session.target, {}, {}).collectives)
+      sum += sent.what.in_region ? sent.exposed : 0;
+    return sum;
+  };
+  const double whole = exposed(""), chunks = exposed("num_moe_token_chunks=4");
+  EXPECT_LT(chunks, 0.5 * whole);
+  EXPECT_LT(exposed("use_batch_split_schedule=true batch_split_factor=2"), 0.3 * chunks);
+}
+
+}  // namespace
+}  // namespace moesh::plan
