@@ -42,7 +42,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"run", {"base", "mesh", "sharding", "graph", "plan", "backend", "transport", "store"}},
       {"measure", {"base", "mesh", "sharding", "graph", "plan", "forecast", "backend", "run"}},
       {"data", {"base", "tokenizer", "config", "store"}},
-      {"session", {"base", "config", "mesh", "sharding", "graph", "models", "partition"}},
+      {"session", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition"}},
       {"train", {"base", "page", "tokenizer", "config",  "mesh",    "sharding",  "graph", "models",  "partition",
                  "plan", "forecast",  "measure", "backend", "transport", "store", "run", "data"}},
       {"decode",

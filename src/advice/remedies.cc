@@ -201,11 +201,17 @@ class Search {
     try_shared_rows();
   }
 
-  // Tries narrower types of moments and weights, by themselves and, unless that is enough, with what saves the most.
+  // Tries narrower types of moments and weights, by themselves and, unless that is enough, with what saves the most; then
+  // narrower weights with smaller batches.
   void try_types() {
     for (const Keys& types : {Keys{"mu_dtype=bfloat16"}, Keys{"weight_dtype=bfloat16"}}) {
       const std::optional<Offer> made = attempt(Kind::types, types);
       if (!together_.empty() && !(made && made->fits_well())) attempt(Kind::types, joined(together_, types));
+    }
+    if (fits_here()) return;
+    for (const std::int64_t parts : parts_of_batch()) {
+      const std::optional<Offer> smaller = attempt(Kind::types, {"weight_dtype=bfloat16", in_passes(parts).front()});
+      if (smaller && smaller->fits_well()) return;
     }
   }
 

@@ -85,8 +85,8 @@ void find_exposed_exchange(const StepView& view, std::vector<Finding>& findings)
   Finding f{Severity::info, "exposed-exchange", "the experts",
             fmt::format("experts wait for tokens {:.0f}% of the step", 100 * exposed / forecast.seconds),
             "num_moe_token_chunks, " + view.session.loaded.settings.origin("num_moe_token_chunks").where,
-            fmt::format("{} of {} a step; in chunks or in parts of the batch, some are sent while others are multiplied", human_seconds(exposed),
-                        human_seconds(forecast.seconds))};
+            fmt::format("{} of {} a step; in chunks or in parts of the batch, some are sent while others are multiplied",
+                        human_seconds(exposed), human_seconds(forecast.seconds))};
   f.tries = {{"num_moe_token_chunks=2"}, {"num_moe_token_chunks=4"}};
   for (const std::int64_t parts : {2, 4}) {
     if (Keys keys = in_turns(view.session.layout, parts); !keys.empty()) f.tries.push_back(std::move(keys));

@@ -22,10 +22,11 @@ int total(const std::vector<int>& widths) {
   return sum;
 }
 
-// The widths that columns need: for all of each cell, and at least, on a narrow terminal.
+// The widths that columns need: for all of each cell, at least, on a narrow terminal, and if long words may be broken.
 struct Needs {
   std::vector<int> whole;
   std::vector<int> least;
+  std::vector<int> broken;
 };
 
 int longest_word(const std::string& cell) {
@@ -45,11 +46,11 @@ int least_width(const Column& column, const std::string& cell) {
 }
 
 // Narrows the widest of the columns that can give way, step by step.
-void shrink(const Needs& needs, int width, std::vector<int>& widths) {
+void shrink(const std::vector<int>& least, int width, std::vector<int>& widths) {
   while (total(widths) > width) {
     std::size_t widest = widths.size();
     for (std::size_t i = 0; i < widths.size(); ++i) {
-      if (widths[i] > needs.least[i] && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
+      if (widths[i] > least[i] && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
     }
     if (widest == widths.size()) return;
     --widths[widest];
@@ -61,14 +62,17 @@ std::vector<int> fitted(const std::vector<Column>& columns, const Needs& needs, 
   std::vector<int> allowed = needs.whole;
   while (true) {
     std::vector<int> widths = allowed;
-    if (width > 0) shrink(needs, width, widths);
+    if (width > 0) shrink(needs.least, width, widths);
     if (width == 0 || total(widths) <= width) return widths;
     std::size_t sparest = columns.size();
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const bool may_go = columns[i].spare > 0 && allowed[i] != kAbsent;
       if (may_go && (sparest == columns.size() || columns[i].spare > columns[sparest].spare)) sparest = i;
     }
-    if (sparest == columns.size()) return widths;
+    if (sparest == columns.size()) {
+      shrink(needs.broken, width, widths);
+      return widths;
+    }
     allowed[sparest] = kAbsent;
   }
 }
@@ -77,12 +81,36 @@ bool all_empty(const Cells& cells) {
   return std::all_of(cells.begin(), cells.end(), [](const std::string& cell) { return cell.empty(); });
 }
 
+std::string_view first_columns(std::string_view text, int columns) {
+  std::size_t bytes = text.size();
+  const auto is_within_letter = [&] { return bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80; };
+  while (display_width(text.substr(0, bytes)) > columns || is_within_letter()) --bytes;
+  return text.substr(0, bytes);
+}
+
+// The text with each word that is wider than the column on lines of its own parts, which end in punctuation where there is some.
+std::string with_long_words_broken(const std::string& cell, int width) {
+  std::vector<std::string> words = split(cell, ' ');
+  for (std::string& word : words) {
+    std::string lines;
+    while (display_width(word) > width) {
+      const std::string_view fits = first_columns(word, width);
+      const std::size_t mark = fits.find_last_of("_=/,-");
+      const std::size_t end = mark == std::string_view::npos ? fits.size() : mark + 1;
+      lines += word.substr(0, end) + "\n";
+      word.erase(0, end);
+    }
+    word.insert(0, lines);
+  }
+  return join(words, " ");
+}
+
 Cells lines_of(const std::string& cell, const Column& column, int width) {
   switch (column.room) {
     case Room::none: return {cell};
     case Room::cut: return {shorten(cell, width)};
     case Room::cut_start: return {shorten_start(cell, width)};
-    case Room::wrap: return split(wrapped(cell, width), '\n');
+    case Room::wrap: return split(wrapped(with_long_words_broken(cell, width), width), '\n');
   }
   return {};
 }
@@ -94,7 +122,8 @@ std::string alone_in_line(const Column& column, const std::string& cell, int wid
 }
 
 Needs needs_of(const std::vector<Column>& columns, const std::vector<const Cells*>& rows) {
-  Needs needs{std::vector<int>(columns.size(), 0), std::vector<int>(columns.size(), 0)};
+  const std::vector<int> none(columns.size(), 0);
+  Needs needs{none, none, none};
   for (const Cells* cells : rows) {
     // A cell that is alone in its row may run on across the columns beside it.
     if (columns.size() > 1 && all_empty(Cells(cells->begin() + 1, cells->end()))) continue;
@@ -103,6 +132,7 @@ Needs needs_of(const std::vector<Column>& columns, const std::vector<const Cells
       needs.least[i] = std::max(needs.least[i], least_width(columns[i], (*cells)[i]));
     }
   }
+  for (std::size_t i = 0; i < columns.size(); ++i) needs.broken[i] = columns[i].room == Room::wrap ? kNarrowestText : needs.least[i];
   return needs;
 }
 

@@ -223,6 +223,10 @@ bool is_topic(const std::string& topic) {
 void show_topic(const std::string& topic) {
   if (const ListOfAll* all = list_of(topic)) {
     all->show();
+    const config::Key* key = config::find_key(topic);  // hardware is a key of MaxText's too
+    if (key == nullptr) return;
+    fmt::print("\n");
+    show_key(*key);
   } else if (const config::Key* key = config::find_key(topic)) {
     show_key(*key);
   } else if (const Command* command = command_named(topic)) {

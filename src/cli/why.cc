@@ -115,7 +115,8 @@ int run_why(const Arguments& arguments) {
   const session::Session session = open_run(arguments.request(), decode_stage(arguments));
   const sharding::LaidTensor& tensor = find_one(session.layout, arguments.words().front());
   if (arguments.has("--json")) {
-    fmt::print("{}", sharding::why_json(session.layout, tensor));
+    const std::string fit = fit_words(session);
+    fmt::print("{}", sharding::why_json(session.layout, tensor, {{"request", session::heading(session)}, {"fit", std::string(trim(fit))}}));
   } else {
     const int width = terminal_width();
     fmt::print("{}\n\n{}\n{}", wrapped(session::heading(session), width, 2), sharding::why(session.layout, tensor, width),

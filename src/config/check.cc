@@ -97,8 +97,10 @@ void check_batch_split(const Settings& settings) {
     refuse(fmt::format("use_batch_split_schedule=true with {}", what), where, fmt::format("{}, or use_batch_split_schedule=false", fix));
   };
   if (!settings.boolean("sparse_matmul")) refuse_beside("sparse_matmul=false, whose rows no part can wait for", "sparse_matmul=true");
-  if (has_pipeline(settings)) refuse_beside("pipeline stages, which split the batch too", "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1");
-  if (settings.boolean("use_qk_clip")) refuse_beside("use_qk_clip=true, which needs the highest scores of the whole batch", "use_qk_clip=false");
+  if (has_pipeline(settings))
+    refuse_beside("pipeline stages, which split the batch too", "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1");
+  if (settings.boolean("use_qk_clip"))
+    refuse_beside("use_qk_clip=true, which needs the highest scores of the whole batch", "use_qk_clip=false");
 }
 
 void check_schedule(const Settings& settings) {

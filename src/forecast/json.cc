@@ -99,10 +99,18 @@ void write_memory(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
   json.line().end_array().end_object();
 }
 
+// What a step compiled by XLA holds at its peak, and what that is which the plan does not hold.
+void write_xla(const Forecast& f, JsonWriter& json) {
+  json.key("xla").begin_object().key("peak").value(peak_of_xla(f.memory.peak, f.unheld)).key("logits").value(f.unheld.logits);
+  json.key("scores").value(f.unheld.scores).key("one_hot").value(f.unheld.one_hot).key("gradients").value(f.unheld.gradients);
+  json.end_object();
+}
+
 }  // namespace
 
 void write_members(const Forecast& f, const std::optional<Routing>& routing, const plan::Plan& plan, JsonWriter& json) {
   json.key("fits").value(f.fits()).key("fits_narrowly").value(f.fits_narrowly()).key("seconds_per_step").value(f.seconds);
+  if (f.is_of_chips) write_xla(f, json);
   json.key("tokens_per_second_per_device").value(f.tokens_per_second_per_device).key("mfu").value(f.mfu);
   json.key("kernel_seconds").value(f.kernels).key("exposed_seconds").value(f.exposed);
   SentTotal all;

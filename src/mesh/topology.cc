@@ -174,11 +174,30 @@ std::string as_names(const Asked& asked, const std::vector<std::int64_t>& sizes)
   return join(names, " or ");
 }
 
+// The name with one of the kinds at its beginning and digits behind it, whatever stands between: "v6e64" is v6e-64.
+std::optional<std::string> with_hyphen(std::string_view name, const std::vector<std::string>& kinds) {
+  std::optional<std::string> longest;
+  std::size_t most = 0;
+  for (const std::string& kind : kinds) {
+    const bool begins = lower(std::string(name)).starts_with(kind);
+    const std::size_t digits = begins ? name.find_first_of("123456789", kind.size()) : std::string_view::npos;
+    if (digits == std::string_view::npos || digits > kind.size() + 1 || kind.size() <= most) continue;
+    const auto size = parse_size(std::string(name.substr(digits)));
+    if (!size) continue;
+    const std::vector<std::int64_t> sizes = nearest_sizes(load_builtin_chip(kind), *size);
+    if (sizes.empty()) continue;
+    most = kind.size();
+    longest = fmt::format("{}-{}", kind, sizes.front());
+  }
+  return longest;
+}
+
 [[noreturn]] void refuse_kind(std::string_view name, const Asked& asked, const std::string& where) {
   const std::vector<std::string> kinds = hardware_names();
   const bool only_case_differs = std::binary_search(kinds.begin(), kinds.end(), lower(asked.kind));
   std::vector<std::string> names;
-  for (const std::string& kind : nearest(asked.kind, kinds, only_case_differs ? 1 : 3)) {
+  if (const auto meant = with_hyphen(name, kinds)) names.push_back(*meant);
+  for (const std::string& kind : names.empty() ? nearest(asked.kind, kinds, only_case_differs ? 1 : 3) : std::vector<std::string>{}) {
     const Chip chip = load_builtin_chip(kind);
     const auto sizes = nearest_sizes(chip, parse_size(asked.size).value_or(1));
     if (!sizes.empty()) names.push_back(fmt::format("{}-{}", kind, sizes.front()));
@@ -189,7 +208,7 @@ std::string as_names(const Asked& asked, const std::vector<std::int64_t>& sizes)
 }
 
 [[noreturn]] void refuse_size(const Asked& asked, const Chip& chip, const std::string& where) {
-  const auto size = parse_size(asked.size);
+  const auto size = parse_size(asked.size.substr(0, asked.size.find('x')));  // of "64x2", 64
   const std::string what = asked.size.empty()
                                ? fmt::format("hardware '{}' needs a size", asked.kind)
                                : fmt::format("hardware '{}' has no size '{}'", asked.kind, shorten(asked.size, 30));

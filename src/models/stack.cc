@@ -328,7 +328,7 @@ StackResult pipelined(Builder& builder, const Context& context, const LayerGroup
 // The context of layers through which parts of the batch go in turn, if they are to.
 Context in_batch_parts(const Context& context, const LayerGroup& group) {
   Context made = context;
-  if (!context.trains() || !group.has_experts) return made;
+  if (!context.trains() || !group.has_experts || context.model.batch_parts == 1) return made;
   made.batch_parts = context.model.batch_parts;
   const sharding::Spec spec = context.spec_of({.labels = {labels::activation_batch}});
   const std::int64_t here = context.mesh == nullptr ? 1 : sharding::shards(spec.dims[0], *context.mesh);

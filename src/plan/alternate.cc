@@ -121,15 +121,17 @@ class Turns {
 
   void place(std::size_t i) {
     if (instruction(i).kind == Kind::collective && !brings_rows(i)) {
-      for (std::size_t rows = 0; rows < count_; ++rows) {
-        if (is_on_the_way_[rows] && share_wire(instruction(i), instruction(rows))) behind_[i].push_back(rows);
+      for (const std::size_t rows : sent_) {
+        if (share_wire(instruction(i), instruction(rows))) behind_[i].push_back(rows);
       }
     }
     is_placed_[i] = true;
     order_.push_back(i);
-    is_on_the_way_[i] = brings_rows(i);
-    if (!is_product(i)) return;
-    for (std::size_t rows = 0; rows < count_; ++rows) is_hidden_[rows] = is_hidden_[rows] || (is_on_the_way_[rows] && part(rows) != part(i));
+    if (brings_rows(i)) {
+      is_on_the_way_[i] = true;
+      sent_.push_back(i);
+    }
+    for (const std::size_t rows : sent_) is_hidden_[rows] = is_hidden_[rows] || (is_product(i) && part(rows) != part(i));
   }
 
   // The next instruction of the part whose turn it is, or of the first part after it that need not wait.
@@ -158,7 +160,7 @@ class Turns {
 
   // The turn is over in which products of another part stood behind rows, so that these have come.
   void take_hidden_rows() {
-    for (std::size_t rows = 0; rows < count_; ++rows) is_on_the_way_[rows] = is_on_the_way_[rows] && !is_hidden_[rows];
+    std::erase_if(sent_, [&](std::size_t rows) { return is_hidden_[rows] && take(rows); });
   }
 
   // What needs another part's instructions, such as a sum of the parts' gradients, is passed over until they are placed; so is what waits
@@ -214,9 +216,14 @@ class Turns {
 
   // Nothing is left to do before rows arrive: those that were sent first.
   void wait() {
-    const auto sent_first = std::find_if(order_.begin(), order_.end(), [&](std::size_t i) { return is_on_the_way_[i]; });
-    current_ = at(part(*sent_first));
-    is_on_the_way_[*sent_first] = false;
+    current_ = at(part(sent_.front()));
+    take(sent_.front());
+    sent_.erase(sent_.begin());
+  }
+
+  bool take(std::size_t rows) {
+    is_on_the_way_[rows] = false;
+    return true;
   }
 
   const Plan& plan_;
@@ -228,7 +235,8 @@ class Turns {
   std::int64_t largest_ = 0;  // bytes that a collective of a region brings
   std::size_t current_ = 0;   // the part whose turn it is
   std::vector<bool> is_placed_;
-  std::vector<bool> is_on_the_way_;  // rows
+  std::vector<std::size_t> sent_;    // the rows that are on the way, those first that were sent first
+  std::vector<bool> is_on_the_way_;
   std::vector<bool> is_hidden_;      // rows behind which a product of another part stands
   std::vector<std::vector<std::size_t>> behind_;  // by collective: the rows that were on the same wire when it was placed
   std::vector<std::size_t> order_;
@@ -247,8 +255,8 @@ void order(Plan& plan, std::size_t begin, std::size_t end) {
 Plan with_parts_alternating(Plan plan) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i <= plan.instructions.size(); ++i) {
-    const bool is_between = i < plan.instructions.size() && plan.instructions[i].kind != Kind::loop && plan.instructions[i].kind != Kind::end;
-    if (is_between) continue;
+    const Kind kind = i < plan.instructions.size() ? plan.instructions[i].kind : Kind::end;
+    if (kind != Kind::loop && kind != Kind::end) continue;
     order(plan, begin, i);
     begin = i + 1;
   }

@@ -111,13 +111,18 @@ std::string changes(const Layout& layout, const LaidTensor& tensor) {
              : text + fmt::format("So it lies as {}.\n", spec_words(tensor.spec, layout.mesh));
 }
 
-std::string unruled(const Layout& layout, const LaidTensor& tensor) {
-  std::vector<std::string> words;
+std::vector<std::string> labels_without_rule(const Layout& layout, const LaidTensor& tensor) {
+  std::vector<std::string> labels;
   for (const std::string& label : tensor.labels()) {
     const bool ruled = std::any_of(layout.rules.begin(), layout.rules.end(),
                                    [&](const config::AxisRule& rule) { return rule.label == label; });
-    if (!label.empty() && !ruled) words.push_back(label);
+    if (!label.empty() && !ruled) labels.push_back(label);
   }
+  return labels;
+}
+
+std::string unruled(const Layout& layout, const LaidTensor& tensor) {
+  const std::vector<std::string> words = labels_without_rule(layout, tensor);
   return words.empty() ? "" : fmt::format("No rule for: {} (replicated).\n", join(words, ", "));
 }
 
@@ -199,9 +204,11 @@ std::string dims_table(const Layout& layout, const LaidTensor& tensor, int width
   return table.text(width);
 }
 
+std::int64_t whole_bytes(const LaidTensor& tensor) { return elements(tensor.shape) * size_of(tensor.dtype); }
+
 std::string costs(const Layout& layout, const LaidTensor& tensor) {
   const std::int64_t local = bytes_per_device(tensor, layout.mesh);
-  const std::int64_t whole = elements(tensor.shape) * size_of(tensor.dtype);
+  const std::int64_t whole = whole_bytes(tensor);
   const std::int64_t copies = replicas(tensor, layout.mesh);
   return fmt::format("It costs {} on {} ({} whole); each shard stands on {}.\n",
                      human_bytes(local),
@@ -255,11 +262,11 @@ std::string why(const Layout& layout, const LaidTensor& tensor, int width) {
   return wrapped(head, width, 2) + dims_table(layout, tensor, width) + "\nRules, in order:\n" + rules.text(width) + wrapped(rest, width, 2);
 }
 
-std::string why_json(const Layout& layout, const LaidTensor& tensor) {
+std::string why_json(const Layout& layout, const LaidTensor& tensor, const std::vector<std::pair<std::string, std::string>>& members) {
   JsonWriter json;
-  json.begin_object().key("path").value(tensor.path).key("shape").values(tensor.shape);
+  json.begin_object().key("path").value(tensor.path).key("shape").values(tensor.shape).key("dtype").value(name_of(tensor.dtype));
   json.key("labels").values(tensor.labels()).key("spec").value(spec_words(tensor.spec, layout.mesh));
-  json.key("bytes_per_device").value(bytes_per_device(tensor, layout.mesh));
+  json.key("bytes").value(whole_bytes(tensor)).key("bytes_per_device").value(bytes_per_device(tensor, layout.mesh));
   json.key("replicas").value(replicas(tensor, layout.mesh)).line();
   mesh::write_sizes(layout.mesh, json.key("mesh"));
   json.line().key("rules").begin_array();
@@ -268,10 +275,14 @@ std::string why_json(const Layout& layout, const LaidTensor& tensor) {
     json.key("dim").value(static_cast<std::int64_t>(v.dim)).key("outcome").value(name_of(v.outcome));
     json.key("words").value(v.words).end_object();
   }
-  json.line().end_array();
+  json.line().end_array().line().key("labels_without_rule").values(labels_without_rule(layout, tensor));
+  json.key("made_by").value(tensor.made_by);
   const auto paths = [&](const char* key, const std::vector<LaidTensor>& of, const std::vector<int>& indices) {
     json.line().key(key).begin_array();
-    for (const int index : indices) json.value(of[static_cast<std::size_t>(index)].path);
+    for (const int index : indices) {
+      const LaidTensor& other = of[static_cast<std::size_t>(index)];
+      json.begin_object().key("path").value(other.path).key("spec").value(spec_words(other.spec, layout.mesh)).end_object();
+    }
     json.end_array();
   };
   paths("sources", layout.activations, tensor.sources);
@@ -279,7 +290,9 @@ std::string why_json(const Layout& layout, const LaidTensor& tensor) {
   paths("users", layout.activations, tensor.users);
   json.line().key("unused_axes").begin_array();
   for (const AxisIndex axis : unused_axes(tensor, layout.mesh)) json.value(layout.mesh.axis(axis).name);
-  json.end_array().line().end_object();
+  json.end_array();
+  for (const auto& [name, value] : members) json.line().key(name).value(value);
+  json.line().end_object();
   return json.text() + "\n";
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sharding/layout.h"
@@ -27,6 +28,7 @@ std::vector<Verdict> verdicts(const Layout& layout, const LaidTensor& tensor);
 std::string remarks(const Layout& layout, const LaidTensor& tensor);
 
 std::string why(const Layout& layout, const LaidTensor& tensor, int width = 0);  // `width` of the terminal; 0: unlimited
-std::string why_json(const Layout& layout, const LaidTensor& tensor);
+// `members`: texts that are added to the object, by name.
+std::string why_json(const Layout& layout, const LaidTensor& tensor, const std::vector<std::pair<std::string, std::string>>& members = {});
 
 }  // namespace moesh::sharding

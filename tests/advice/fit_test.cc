@@ -264,6 +264,12 @@ TEST(Fit, OffersTheFasterOfNarrowerTypes) {
   EXPECT_GE(rounds->tokens_per_second_per_device, offer_of({}, *weights).tokens_per_second_per_device);
 }
 
+// Where neither is enough, narrower weights and a smaller batch are offered together.
+TEST(Fit, OffersNarrowerWeightsWithASmallerBatch) {
+  const Remedies found = remedies("model_name=llama2-7b compile_topology=v5e-4");
+  EXPECT_NE(find(found, {"weight_dtype=bfloat16", "per_device_batch_size=1"}), nullptr);
+}
+
 TEST(Fit, RoundsTheSpeedOfAnOffer) {
   Offer offer;
   offer.tokens_per_second_per_device = 3294.6;

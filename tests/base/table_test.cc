@@ -69,6 +69,15 @@ TEST(Tables, WrapWhatMayGoOnBelow) {
   EXPECT_EQ(table.text(30), "key  one two three four five\n     six seven eight nine\nb    ten\n");
 }
 
+// Rather than folding rows, and only where no column can be left out instead.
+TEST(Tables, BreakLongWordsWhereNothingElseHelps) {
+  Table table({{"", true}, {"step", true}, {"layout", false, Room::wrap}, {"limit", false, Room::wrap, 1}});
+  table.add({"1", "3.06 s", "fsdp=64; remat_policy=save_dot_with_context_except_mlp", "products"});
+  EXPECT_EQ(table.text(60), "     step  layout\n1  3.06 s  fsdp=64;\n           remat_policy=save_dot_with_context_except_mlp\n");
+  EXPECT_EQ(table.text(40),
+            "     step  layout\n1  3.06 s  fsdp=64;\n           remat_policy=save_dot_with_\n           context_except_mlp\n");
+}
+
 TEST(Tables, LetAHeadingRunOnUnderTheColumnsBesideIt) {
   Table table({{"name"}, {"n", true}});
   table.add({"a/heading/that/is/long/", ""});

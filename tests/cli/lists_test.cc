@@ -47,6 +47,26 @@ TEST(Lists, TellWhatHardwareCanDo) {
   EXPECT_THAT(hardware, ContainsRegex("  v6e +32\\.0 GiB +1638 +918 +ici 400, dcn 12\\.5 +256 +-  Google TPU v6e"));
 }
 
+// The text on one line, with single spaces.
+std::string unfolded(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    const bool is_blank = c == ' ' || c == '\n';
+    if (!is_blank || (!line.empty() && line.back() != ' ')) line += is_blank ? ' ' : c;
+  }
+  return line;
+}
+
+TEST(Lists, TellOfEveryKey) {
+  for (const config::Topic& topic : config::topics()) {
+    for (const config::Key& key : topic.keys) {
+      const Outcome told = outcome("help " + std::string(key.name));
+      EXPECT_EQ(told.code, 0) << key.name;
+      EXPECT_THAT(unfolded(told.out), HasSubstr(unfolded(std::string(key.help)))) << key.name;
+    }
+  }
+}
+
 // Each name of a list is a topic of its own, which shows the file that defines it.
 TEST(Lists, TellOfEachNameByItself) {
   for (const char* folder : {"rules", "models", "hardware"}) {

@@ -79,7 +79,7 @@ TEST_F(PlanPage, HasTheFiguresOfTheJson) {
   const Json json = json_of(kMoe);
   const auto words = [](const Json& bytes) { return human_bytes(bytes.get<double>()); };
   const Json& memory = json["memory_per_device"];
-  EXPECT_THAT(page, HasSubstr(fmt::format("<small>fits: {} of {}</small>", words(memory["peak"]), words(memory["usable"]))));
+  EXPECT_THAT(page, HasSubstr(fmt::format("<small>fits: {} of {}.", words(memory["peak"]), words(memory["usable"]))));
   EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", human_seconds(json["seconds_per_step"]))));
   EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", human_seconds(json["exposed_seconds"]))));
   EXPECT_THAT(page, HasSubstr(fmt::format("<strong>{}</strong>", with_commas(std::llround(json["tokens_per_second_per_device"].get<double>())))));

@@ -276,6 +276,13 @@ TEST(FindTopology, NamesTheNearestKinds) {
                                         "v5p-128?");
 }
 
+TEST(FindTopology, NamesWhatIsMeantWithoutAHyphen) {
+  for (const auto& [name, meant] : {std::pair{"v6e64", "v6e-64"}, {"h100x8", "h100-8"}, {"v5p128", "v5p-128"}, {"v6e_64", "v6e-64"},
+                                    {"V5P:128", "v5p-128"}, {"mi300x16", "mi300x-16"}, {"gb30016", "gb300-16"}, {"v5p100", "v5p-64"}})
+    EXPECT_TRUE(name_refusal(name).ends_with(std::string("did you mean ") + meant + "?")) << name << ": " << name_refusal(name);
+  EXPECT_TRUE(name_refusal("v6e-64x2").ends_with("\n  fix: use v6e-64 or v6e-128")) << name_refusal("v6e-64x2");
+}
+
 TEST(FindTopology, NamesTheNearestSizes) {
   EXPECT_EQ(name_refusal("v5p-100"),
             "compile_topology: hardware 'v5p' has no size '100': one of 96 sizes from 8 to 17920 was expected\n"

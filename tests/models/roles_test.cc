@@ -98,7 +98,7 @@ TEST(Roles, GoWithTheLabelsAndSizesOfAParameter) {
       const bool is_of_an_expert = parameter.role == Role::expert_kernel || parameter.role == Role::expert_bias;
       // These scales multiply something other than the output of a norm.
       if (std::regex_match(parameter.path, std::regex(".*/(layer_scalar|pre_forward_scale_2|per_expert_scale)"))) continue;
-      EXPECT_EQ(is_of_an_expert, bears(parameter, labels::exp));
+      EXPECT_EQ(is_of_an_expert, bears(parameter, labels::exp) || bears(parameter, labels::expert_only));
       const auto is_one_of = [&](std::set<Role> roles) { return roles.contains(parameter.role); };
       const bool is_norm = is_one_of({Role::norm_scale, Role::norm_bias, Role::attention_norm_scale});
       const bool has_label = session.shape.labels_layer_norms || parameter.path.starts_with("decoder/decoder_norm/");

@@ -17,9 +17,7 @@
 namespace moesh::plan {
 namespace {
 
-using Kind = Instruction::Kind;
-
-const std::string kModel =
+const std::string kTurns =
     "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=3 first_num_dense_layers=1 compile_topology=cpu-4 "
     "ici_fsdp_parallelism=1 ici_expert_parallelism=4 per_device_batch_size=4 max_target_length=32 base_emb_dim=32 vocab_size=64 "
     "use_batch_split_schedule=true ";
@@ -48,7 +46,7 @@ struct Planned {
   Plan before, after;
 };
 
-Planned planned(const std::string& request) {
+Planned with_and_without(const std::string& request) {
   const session::Session session = test::session(request);
   const train::StepProgram program = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
   return {lower(program.graph, program.mesh), program.plan};
@@ -57,12 +55,13 @@ Planned planned(const std::string& request) {
 class Alternating : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Alternating, KeepsInstructionsAndWhatTheyWorkOn) {
-  const Planned of = planned(kModel + GetParam());
+  const Planned of = with_and_without(kTurns + GetParam());
   EXPECT_EQ(works_of(of.before), works_of(of.after));
   EXPECT_NE(to_text(of.before), to_text(of.after));
   for (std::size_t i = 0; i < of.after.instructions.size(); ++i) {
     const Instruction& instruction = of.after.instructions[i];
-    if (instruction.kind == Kind::loop) EXPECT_EQ(of.after.instructions[static_cast<std::size_t>(instruction.other)].other, static_cast<int>(i));
+    if (instruction.kind != Instruction::Kind::loop) continue;
+    EXPECT_EQ(of.after.instructions[static_cast<std::size_t>(instruction.other)].other, static_cast<InstructionId>(i));
   }
 }
 
@@ -78,7 +77,7 @@ std::string order_of(const Plan& plan, const std::string& loop) {
   std::string order;
   bool is_in = false;
   for (const Instruction& instruction : plan.instructions) {
-    if (instruction.kind == Kind::loop) is_in = instruction.path == loop;
+    if (instruction.kind == Instruction::Kind::loop) is_in = instruction.path == loop;
     if (!is_in || instruction.path.find("/experts") == std::string::npos) continue;
     const bool sends = instruction.op == graph::Op::exchange_rows;
     if (!sends && !graph::is_product(instruction.op)) continue;
@@ -89,14 +88,14 @@ std::string order_of(const Plan& plan, const std::string& loop) {
 }
 
 TEST(Alternate, SendsThePartsOneAfterTheOther) {
-  EXPECT_EQ(order_of(planned(kModel + "batch_split_factor=2").after, "decoder/moe_layers"), "0>1>0*0*0*0<1*1*1*1<");
-  EXPECT_EQ(order_of(planned(kModel + "batch_split_factor=4").after, "decoder/moe_layers"),
+  EXPECT_EQ(order_of(with_and_without(kTurns + "batch_split_factor=2").after, "decoder/moe_layers"), "0>1>0*0*0*0<1*1*1*1<");
+  EXPECT_EQ(order_of(with_and_without(kTurns + "batch_split_factor=4").after, "decoder/moe_layers"),
             "0>1>2>3>0*0*0*0<1*1*1*1<2*2*2*2<3*3*3*3<");
 }
 
 // Both parts recompute their attention between the sends of their rows, and neither waits for the other's gradients of weights.
 TEST(Alternate, HidesTheRowsOfTheBackwardPassToo) {
-  const std::string order = order_of(planned(kModel + "batch_split_factor=2").after, "decoder/moe_layers'");
+  const std::string order = order_of(with_and_without(kTurns + "batch_split_factor=2").after, "decoder/moe_layers'");
   EXPECT_EQ(order.substr(0, 8), "0>0>1>1>") << order;
   EXPECT_EQ(std::count(order.begin(), order.end(), '>'), 4) << order;
   EXPECT_EQ(std::count(order.begin(), order.end(), '<'), 4) << order;
@@ -104,7 +103,7 @@ TEST(Alternate, HidesTheRowsOfTheBackwardPassToo) {
 
 TEST(Alternate, ChangesNothingOfAPlanWithoutParts) {
   for (const std::string request : {"batch_split_factor=1", "use_batch_split_schedule=false batch_split_factor=2"}) {
-    const Planned of = planned(kModel + request);
+    const Planned of = with_and_without(kTurns + request);
     EXPECT_EQ(to_text(of.before), to_text(of.after));
   }
 }

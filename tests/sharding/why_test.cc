@@ -219,7 +219,13 @@ TEST(Why, IsAlsoJson) {
   EXPECT_EQ(json["rules"][0]["outcome"], "taken");
   EXPECT_EQ(json["rules"][2]["outcome"], "axis_taken");
   EXPECT_EQ(json["rules"][2]["dim"], 0);
-  EXPECT_EQ(json["users"][0], "decoder/layers/MoeBlock_0/hidden_0");
+  EXPECT_EQ(json["users"][0]["path"], "decoder/layers/MoeBlock_0/hidden_0");
+  EXPECT_EQ(json["users"][0]["spec"], "[-, (fsdp, expert), -, -]");
+  EXPECT_EQ(json["dtype"], "bfloat16");
+  EXPECT_EQ(json["bytes"], 8LL * 96 * 640 * 4096 * 2);
+  EXPECT_THAT(why(session.layout, tensor), HasSubstr("Made by " + json["made_by"].get<std::string>() + "\n"));
+  EXPECT_TRUE(json["labels_without_rule"].empty());
+  EXPECT_EQ(nlohmann::json::parse(why_json(session.layout, tensor, {{"fit", "It fits."}}))["fit"], "It fits.");
 }
 
 }  // namespace
