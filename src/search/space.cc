@@ -268,7 +268,7 @@ std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector
   if (session->shape.is_moe() && session->shape.moe.strategy == config::MoeStrategy::sparse) {
     add({"num_moe_token_chunks=2"});
     add({"num_moe_token_chunks=4"});
-    if (!session->decodes) add(advice::in_turns(session->layout, 2));
+    if (!session->decodes && session->shape.block == config::Block::deepseek) add(advice::in_turns(session->layout, 2));
   }
   if (session->mesh.size_of("data") > 1) add({"shard_optimizer_over_data=true"});
   if (candidate.remats.size() > 1) {

@@ -22,7 +22,7 @@ std::vector<std::string> requests() {
   std::vector<std::string> all;
   for (const std::string& model : config::builtin_names("models")) {
     const std::string request = "model_name=" + model + " compile_topology=v5p-64 ";
-    const bool has_own_mesh = model == "deepseek3-671b-2dfsdp";  // its mesh has no tensor axis
+    const bool has_own_mesh = model == "deepseek3-671b-2dfsdp" || model == "deepseek3-671b-batchsplit";  // without a tensor axis
     if (!has_own_mesh) all.push_back(request + "ici_fsdp_parallelism=4 ici_expert_parallelism=2 ici_tensor_parallelism=2 ici_context_parallelism=2");
     all.push_back(request + "custom_mesh_and_rule=ep-as-cp ici_fsdp_parallelism=8 ici_expert_parallelism=4");
     all.push_back(request + "custom_mesh_and_rule=2d-fsdp ici_fsdp_parallelism=8 ici_fsdp_transpose_parallelism=2 ici_expert_parallelism=2");
