@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/place.h"
@@ -13,6 +14,8 @@ namespace moesh::plan {
 namespace {
 
 using Kind = Instruction::Kind;
+
+constexpr std::int64_t kFewer = 8;  // what brings so many times fewer bytes than others brings no rows, but their counts
 
 // Instructions without a loop among them, in a new order. They are numbered from 0.
 class Turns {
@@ -25,7 +28,7 @@ class Turns {
     for (std::size_t i = 0; i < count_; ++i) queues_[at(part(i))].push_back(i);
     heads_.resize(queues_.size());
     find_needs();
-    find_largest();
+    find_rows();
     find_leads();
   }
 
@@ -89,10 +92,13 @@ class Turns {
     return sum;
   }
 
-  void find_largest() {
+  void find_rows() {
+    std::int64_t largest = 0;
     for (std::size_t i = 0; i < count_; ++i) {
-      if (runs_beside_products(instruction(i))) largest_ = std::max(largest_, bytes(i));
+      if (runs_beside_products(instruction(i))) largest = std::max(largest, bytes(i));
     }
+    for (std::size_t i = 0; i < count_; ++i)
+      brings_rows_.push_back(runs_beside_products(instruction(i)) && kFewer * bytes(i) >= largest);
   }
 
   void find_leads() {
@@ -104,7 +110,7 @@ class Turns {
   }
 
   // Whether it moves rows, and not only their counts.
-  bool brings_rows(std::size_t i) const { return runs_beside_products(instruction(i)) && 8 * bytes(i) >= largest_; }
+  bool brings_rows(std::size_t i) const { return brings_rows_[i]; }
 
   bool is_ready(std::size_t i) const {
     return std::all_of(needs_[i].begin(), needs_[i].end(), [&](std::size_t need) { return is_placed_[need]; });
@@ -152,10 +158,25 @@ class Turns {
     return false;
   }
 
+  // What a part may do next: its instructions that are not placed, up to the first that brings rows.
+  std::span<const std::size_t> near(std::size_t part) {
+    const std::vector<std::size_t>& queue = queues_[part];
+    std::size_t& head = heads_[part];
+    while (head < queue.size() && is_placed_[queue[head]]) ++head;
+    return up_to_rows(part, head);
+  }
+
+  std::span<const std::size_t> up_to_rows(std::size_t part, std::size_t from) const {
+    const std::vector<std::size_t>& queue = queues_[part];
+    std::size_t end = from;
+    while (end < queue.size() && (is_placed_[queue[end]] || !brings_rows(queue[end]))) ++end;
+    return std::span(queue).subspan(from, std::min(end + 1, queue.size()) - from);
+  }
+
   // Whether rows that are on their way let the part go on. If not, nothing will hide those of the last part but what is left of it.
-  bool awaits_rows(std::size_t part) const {
-    return std::any_of(queues_[part].begin() + static_cast<std::ptrdiff_t>(heads_[part]), queues_[part].end(),
-                       [&](std::size_t i) { return !is_placed_[i] && is_ready(i) && waits_for_rows(i); });
+  bool awaits_rows(std::size_t part) {
+    const std::span<const std::size_t> next = near(part);
+    return std::any_of(next.begin(), next.end(), [&](std::size_t i) { return !is_placed_[i] && is_ready(i) && waits_for_rows(i); });
   }
 
   // The turn is over in which products of another part stood behind rows, so that these have come.
@@ -166,22 +187,21 @@ class Turns {
   // What needs another part's instructions, such as a sum of the parts' gradients, is passed over until they are placed; so is what waits
   // for other things than rows.
   std::optional<std::size_t> next_of(std::size_t part) {
-    const std::vector<std::size_t>& queue = queues_[part];
-    std::size_t& head = heads_[part];
-    while (head < queue.size() && is_placed_[queue[head]]) ++head;
-    for (std::size_t at = head; at < queue.size(); ++at) {
-      if (is_placed_[queue[at]] || !is_ready(queue[at])) continue;
-      if (waits_for_rows(queue[at])) return std::nullopt;
-      if (!waits_behind_rows(queue[at])) return queue[at];
+    for (const std::size_t i : near(part)) {
+      if (is_placed_[i] || !is_ready(i)) continue;
+      if (waits_for_rows(i)) return std::nullopt;
+      if (!waits_behind_rows(i)) return i;
     }
     return std::nullopt;
   }
 
   // Places what brings weights to the part's products that can run beside `rows`, which would otherwise hold them up on the wire.
   void place_gathers_beside(std::size_t rows, std::size_t part) {
-    for (const std::size_t product : queues_[part]) {
+    const std::vector<std::size_t>& queue = queues_[part];
+    const auto behind = std::upper_bound(queue.begin(), queue.end(), rows);
+    for (const std::size_t product : up_to_rows(part, static_cast<std::size_t>(behind - queue.begin()))) {
       std::vector<std::size_t> needed;
-      if (product < rows || !is_product(product) || is_placed_[product] || !can_run(product, needed)) continue;
+      if (!is_product(product) || is_placed_[product] || !can_run(product, needed)) continue;
       std::sort(needed.begin(), needed.end());
       for (const std::size_t gather : needed) {
         std::vector<std::size_t> of_gather;
@@ -195,13 +215,14 @@ class Turns {
 
   // The first product that can run now, with what it needs.
   bool place_product_between() {
-    for (std::size_t i = 0; i < count_; ++i) {
-      if (is_placed_[i] || !is_product(i)) continue;
-      std::vector<std::size_t> needed;
-      if (!can_run(i, needed)) continue;
-      std::sort(needed.begin(), needed.end());
-      for (const std::size_t need : needed) place(need);
-      return true;
+    for (std::size_t part = 0; part < queues_.size(); ++part) {
+      for (const std::size_t i : near(part)) {
+        std::vector<std::size_t> needed;
+        if (is_placed_[i] || !is_product(i) || !can_run(i, needed)) continue;
+        std::sort(needed.begin(), needed.end());
+        for (const std::size_t need : needed) place(need);
+        return true;
+      }
     }
     return false;
   }
@@ -232,7 +253,7 @@ class Turns {
   std::vector<std::size_t> heads_;                // by part: the first that may not be placed yet
   std::vector<std::vector<std::size_t>> needs_;
   std::vector<bool> leads_on_;  // those that rows on their way depend on
-  std::int64_t largest_ = 0;  // bytes that a collective of a region brings
+  std::vector<bool> brings_rows_;
   std::size_t current_ = 0;   // the part whose turn it is
   std::vector<bool> is_placed_;
   std::vector<std::size_t> sent_;    // the rows that are on the way, those first that were sent first

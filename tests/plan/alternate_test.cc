@@ -108,6 +108,12 @@ TEST(Alternate, ChangesNothingOfAPlanWithoutParts) {
   }
 }
 
+forecast::Forecast forecast_of(const std::string& request) {
+  const session::Session session = test::session(request);
+  const auto program = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
+  return forecast::forecast(program.plan, session.layout, session.target, {}, {});
+}
+
 // With chunks of the tokens, rows are hidden behind experts only; with parts of the batch, behind attention too.
 TEST(Alternate, IsForecastToTakeLessTimeThanChunks) {
   const std::string request =
@@ -115,16 +121,24 @@ TEST(Alternate, IsForecastToTakeLessTimeThanChunks) {
       "ici_expert_parallelism=32 per_device_batch_size=4 override_model_config=true ragged_buffer_factor=1.5 "
       "logical_axis_rules=[[expert_only,[expert]]] ";
   const auto exposed = [&](const std::string& more) {
-    const session::Session session = test::session(request + more);
-    const auto program = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
     double sum = 0;
-    for (const forecast::Sent& sent : forecast::forecast(program.plan, session.layout, session.target, {}, {}).collectives)
-      sum += sent.what.in_region ? sent.exposed : 0;
+    for (const forecast::Sent& sent : forecast_of(request + more).collectives) sum += sent.what.in_region ? sent.exposed : 0;
     return sum;
   };
   const double whole = exposed(""), chunks = exposed("num_moe_token_chunks=4");
   EXPECT_LT(chunks, 0.5 * whole);
   EXPECT_LT(exposed("use_batch_split_schedule=true batch_split_factor=2"), 0.3 * chunks);
+}
+
+// In layers that are written out, a part that waits does not go on into layers that the other has not reached.
+TEST(Alternate, DoesNotRunAheadOfLayers) {
+  const std::string request =
+      "model_name=deepseek3-671b base_num_decoder_layers=9 first_num_dense_layers=1 compile_topology=v5p-128 ici_fsdp_parallelism=2 "
+      "ici_expert_parallelism=32 per_device_batch_size=4 override_model_config=true ragged_buffer_factor=1.5 scan_layers=false "
+      "logical_axis_rules=[[expert_only,[expert]]] ";
+  const auto whole = forecast_of(request), split = forecast_of(request + "use_batch_split_schedule=true batch_split_factor=2");
+  EXPECT_LT(split.seconds, 0.9 * whole.seconds);
+  EXPECT_LT(static_cast<double>(split.memory.peak), 1.15 * static_cast<double>(whole.memory.peak));
 }
 
 }  // namespace
