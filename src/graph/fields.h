@@ -19,12 +19,12 @@ template <typename Of, typename T>
 Field(std::string_view, T Of::*) -> Field<Of, T>;
 
 inline bool operator==(const Initializer& a, const Initializer& b) {
-  return a.kind == b.kind && a.fan_in == b.fan_in && a.divisor == b.divisor;
+  return a.kind == b.kind && a.fan_in == b.fan_in && a.divisor == b.divisor && a.has_tails == b.has_tails;
 }
 
 constexpr auto fields_of(const Initializer*) {
-  return std::tuple{Field{"kind", &Initializer::kind}, Field{"fan_in", &Initializer::fan_in},
-                    Field{"divisor", &Initializer::divisor}};
+  return std::tuple{Field{"kind", &Initializer::kind}, Field{"fan_in", &Initializer::fan_in}, Field{"divisor", &Initializer::divisor},
+                    Field{"has_tails", &Initializer::has_tails}};
 }
 constexpr auto fields_of(const ParameterOf*) {
   return std::tuple{Field{"labels", &ParameterOf::labels}, Field{"starts", &ParameterOf::initializer},

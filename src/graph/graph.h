@@ -31,6 +31,7 @@ struct Initializer {
   Kind kind = Kind::fan_in;
   std::int64_t fan_in = 1;   // the number of inputs that one output sums; of turns, how many numbers there are
   double divisor = 1;        // a further divisor of the standard deviation, or of ones
+  bool has_tails = false;    // of fan_in: drawn from a whole normal, not from one that is cut at two standard deviations
 };
 
 using sharding::Role;

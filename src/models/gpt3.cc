@@ -32,8 +32,7 @@ Tensor project(Builder& builder, const Context& context, const std::string& name
   whole.insert(whole.begin(), context.model.emb_dim);
   of_kernel.insert(of_kernel.begin(), labels::embed);
   const Role role = fuses ? Role::attention_fused_kernel : Role::attention_kernel;
-  const Tensor kernel =
-      nn::parameter(builder, context, "kernel", whole, {of_kernel, nn::fan_in(context.model.emb_dim), role});
+  const Tensor kernel = nn::parameter(builder, context, "kernel", whole, {of_kernel, nn::normal_fan_in(context.model.emb_dim), role});
   const Tensor made = einsum("", fuses ? "bsm,mqhd->bsqhd" : "bsm,mhd->bshd", x_BSM, kernel);
   return add_bias(made, nn::parameter(builder, context, "bias", sizes, {all, nn::zeros(), Role::attention_bias}));
 }

@@ -51,7 +51,7 @@ Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const con
   Labels of = {labels::embed, p.heads_label, p.dim_label};
   if (!p.is_fused()) of = unless_context_decodes(context, std::move(of));
   const Tensor weight_MHD = parameter(builder, context, "kernel", {context.model.emb_dim, p.heads, p.dim},
-                                      {of, fan_in(context.model.emb_dim, p.divisor), role});
+                                      {of, normal_fan_in(context.model.emb_dim, p.divisor), role});
   const Tensor out_BSHD = tag(einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD), p.tag());
   if (!shape.bias) return out_BSHD;
   return add_bias(out_BSHD, parameter(builder, context, "bias", {p.heads, p.dim},
@@ -205,12 +205,12 @@ Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD, 
   if (context.model.attention.flat_out) {
     const std::int64_t width = heads * dim;
     const Tensor weight_FM = parameter(builder, context, "kernel", {width, context.model.attention.out_dim},
-                                       {{labels::mlp, labels::embed}, fan_in(width), Role::attention_flat_out_kernel});
+                                       {{labels::mlp, labels::embed}, normal_fan_in(width), Role::attention_flat_out_kernel});
     const Tensor heads_BSF = reshape(heads_BSHD, {heads_BSHD.size(0), heads_BSHD.size(1), width});
     return tag(einsum("", "bsf,fm->bsm", heads_BSF, weight_FM), "out_proj");
   }
   const Tensor weight_HDM = parameter(builder, context, "kernel", {heads, dim, context.model.attention.out_dim},
-                                      {of, fan_in(heads * dim), Role::attention_out_kernel});
+                                      {of, normal_fan_in(heads * dim), Role::attention_out_kernel});
   const Tensor out_BSM = tag(einsum("", "bshd,hdm->bsm", heads_BSHD, weight_HDM), "out_proj");
   if (!context.model.attention.out_bias) return out_BSM;
   return add_bias(out_BSM, parameter(builder, context, "bias", {context.model.attention.out_dim},

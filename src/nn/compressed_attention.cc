@@ -14,7 +14,7 @@ namespace {
 
 Tensor kernel(Builder& builder, const Context& context, const char* name, Shape shape, Labels labels, Role role, std::int64_t inputs) {
   const graph::Scope scope(builder, name);
-  return parameter(builder, context, "kernel", std::move(shape), {std::move(labels), fan_in(inputs), role});
+  return parameter(builder, context, "kernel", std::move(shape), {std::move(labels), normal_fan_in(inputs), role});
 }
 
 Tensor latent_of(Builder& builder, const Context& context, Tensor x_BSM) {

@@ -29,6 +29,9 @@ sharding::Spec Context::spec_of(const sharding::Constraint& constraint) const {
 graph::Initializer fan_in(std::int64_t inputs, double divisor) {
   return {graph::Initializer::Kind::fan_in, inputs, divisor};
 }
+graph::Initializer normal_fan_in(std::int64_t inputs, double divisor) {
+  return {graph::Initializer::Kind::fan_in, inputs, divisor, /*has_tails=*/true};
+}
 // dense_init_scale scales the variance; as in MaxText, attention and the MLPs of dense layers ignore it.
 graph::Initializer moe_fan_in(const Context& context, std::int64_t inputs) {
   return fan_in(inputs, 1 / std::sqrt(context.settings.real("dense_init_scale")));

@@ -60,6 +60,7 @@ Tensor parameter(Builder& builder, const Context& context, const std::string& na
 
 // Initializers: for a matrix whose outputs sum that many inputs each, and constants.
 graph::Initializer fan_in(std::int64_t inputs, double divisor = 1);
+graph::Initializer normal_fan_in(std::int64_t inputs, double divisor = 1);   // for attention and streams: not cut, as in MaxText
 graph::Initializer moe_fan_in(const Context& context, std::int64_t inputs);  // for MoE blocks: scaled by dense_init_scale
 graph::Initializer ones();
 graph::Initializer zeros();

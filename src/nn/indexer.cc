@@ -35,8 +35,9 @@ Tensor rotate(Builder& builder, const Context& context, Tensor x_BSHD, const Tok
 Tensor build_queries(Builder& builder, const Context& context, Tensor latent_BSR, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const graph::Scope scope(builder, "wq_b");
-  const Tensor weight_RHD = parameter(builder, context, "kernel", {shape.q_lora_rank, shape.index_heads, shape.index_dim},
-                                      {{labels::q_lora, labels::q_heads, labels::kv}, fan_in(shape.q_lora_rank), Role::index_kernel});
+  const Tensor weight_RHD =
+      parameter(builder, context, "kernel", {shape.q_lora_rank, shape.index_heads, shape.index_dim},
+                {{labels::q_lora, labels::q_heads, labels::kv}, normal_fan_in(shape.q_lora_rank), Role::index_kernel});
   return rotate(builder, context, einsum("", "bsr,rhd->bshd", latent_BSR, weight_RHD), tokens);
 }
 
@@ -45,8 +46,8 @@ Tensor build_keys(Builder& builder, const Context& context, Tensor x_BSM, const 
   Tensor key_BSD;
   {
     const graph::Scope scope(builder, "wk");
-    const Tensor weight_MD = parameter(builder, context, "kernel", {width, dim},
-                                       {{labels::embed, labels::kv}, fan_in(width), Role::index_down_kernel});
+    const Tensor weight_MD =
+        parameter(builder, context, "kernel", {width, dim}, {{labels::embed, labels::kv}, normal_fan_in(width), Role::index_down_kernel});
     key_BSD = einsum("", "bsm,md->bsd", x_BSM, weight_MD);
   }
   key_BSD = norm_keys(builder, key_BSD);
@@ -59,7 +60,7 @@ Tensor build_weights(Builder& builder, const Context& context, Tensor x_BSM) {
   const std::int64_t width = context.model.emb_dim, heads = context.model.attention.index_heads;
   const graph::Scope scope(builder, "weights_proj");
   const Tensor weight_MH = builder.parameter("kernel", {width, heads}, DType::float32,
-                                             {{labels::embed, labels::q_heads}, fan_in(width), Role::index_down_kernel});
+                                             {{labels::embed, labels::q_heads}, normal_fan_in(width), Role::index_down_kernel});
   const auto numbers = static_cast<double>(heads * context.model.attention.index_dim);
   return graph::scale(einsum("", "bsm,mh->bsh", cast(x_BSM, DType::float32), weight_MH), 1 / std::sqrt(numbers));
 }

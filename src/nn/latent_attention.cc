@@ -30,7 +30,7 @@ Tensor down(Builder& builder, const Context& context, const std::string& name, T
             const char* label) {
   const graph::Scope scope(builder, name);
   const Tensor weight_MR = parameter(builder, context, "kernel", {context.model.emb_dim, rank},
-                                     {{labels::embed, label}, fan_in(context.model.emb_dim), Role::attention_down_kernel});
+                                     {{labels::embed, label}, normal_fan_in(context.model.emb_dim), Role::attention_down_kernel});
   return tag(einsum("", "bsm,mr->bsr", x_BSM, weight_MR), name == "wq_a" ? "query_wa_proj" : "kv_wa_proj");
 }
 
@@ -48,7 +48,7 @@ struct Up {
 
 Tensor up_weight(Builder& builder, const Context& context, std::int64_t rank, const Up& u) {
   return parameter(builder, context, "kernel", {rank, context.model.attention.query_heads, u.dim},
-                   {{u.in_label, u.heads_label, u.dim_label}, fan_in(rank), Role::attention_kernel});
+                   {{u.in_label, u.heads_label, u.dim_label}, normal_fan_in(rank), Role::attention_kernel});
 }
 
 Tensor up(Builder& builder, const Context& context, Tensor x_BSR, const Up& u) {

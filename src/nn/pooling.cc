@@ -14,7 +14,7 @@ Tensor project(Builder& builder, const Context& context, const char* name, Tenso
   const graph::Scope scope(builder, name);
   const std::int64_t width = context.model.emb_dim, dim = of.overlaps ? 2 * of.dim : of.dim;
   const Tensor weight_MD =
-      parameter(builder, context, "kernel", {width, dim}, {{labels::embed, labels::kv}, fan_in(width), of.kernel});
+      parameter(builder, context, "kernel", {width, dim}, {{labels::embed, labels::kv}, normal_fan_in(width), of.kernel});
   if (windows.count == 0) return {};
   const Tensor made_BSD = slice(einsum("", "bsm,md->bsd", x_BSM, weight_MD), 1, 0, windows.count * windows.tokens);
   return reshape(made_BSD, {x_BSM.size(0), windows.count, windows.tokens, dim});

@@ -22,7 +22,7 @@ class Weights {
 
   std::int64_t count() const { return elements(each_); }
   Tensor kernel_WN(std::int64_t width) const {
-    return of(name_ + "_alpha", {width, count()}, {labels::activation_embed, labels::none}, fan_in(width), Role::stream_kernel);
+    return of(name_ + "_alpha", {width, count()}, {labels::activation_embed, labels::none}, normal_fan_in(width), Role::stream_kernel);
   }
   // The weights of all tokens, from their products with the kernel, [B, S, N].
   Tensor from(Tensor products_BSN) const {
@@ -59,7 +59,7 @@ Tensor weighed(Builder& builder, const Context& context, Tensor x_BSKM) {
   const auto of = [&](const char* name, Shape each, Labels labels, graph::Initializer initial, Role role) {
     return parameter(builder, context, name, std::move(each), {std::move(labels), initial, role}, DType::float32);
   };
-  const Tensor kernel_WK = of("hc_fn", {width, K}, {labels::activation_embed, labels::none}, fan_in(width), Role::stream_kernel);
+  const Tensor kernel_WK = of("hc_fn", {width, K}, {labels::activation_embed, labels::none}, normal_fan_in(width), Role::stream_kernel);
   const Tensor bias_K = of("hc_base", {K}, {labels::none}, zeros(), Role::stream_gate);
   const Tensor scale = of("hc_scale", {1}, {labels::none}, {graph::Initializer::Kind::ones, 1, 1 / kInitialScale}, Role::stream_gate);
   const Tensor normed_BSW = rms_norm_without_scale(builder, context, reshape(wide_BSKM, {shape[0], shape[1], width}), kEndEpsilon);

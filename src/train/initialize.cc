@@ -79,7 +79,10 @@ run::Array initial_value(const std::string& path, const Shape& shape, DType dtyp
     case Kind::normal: draw(array, workers, key, backend::cpu::NormalDraws(), 1); break;
     case Kind::fan_in: {
       const auto spread = static_cast<float>(1 / (std::sqrt(static_cast<double>(initializer.fan_in)) * initializer.divisor));
-      draw(array, workers, key, backend::cpu::NormalDraws(2), spread / kTruncatedSpread);
+      if (initializer.has_tails)
+        draw(array, workers, key, backend::cpu::NormalDraws(), spread);
+      else
+        draw(array, workers, key, backend::cpu::NormalDraws(2), spread / kTruncatedSpread);
       break;
     }
   }

@@ -1,5 +1,6 @@
 // What layers ask of the ops they are made of: rotations, initial values, and the labels and types of values.
 #include <map>
+#include <set>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -68,6 +69,32 @@ TEST(Initializers, CountTheInputsThatAnOutputSums) {
   EXPECT_EQ(latent.at("wq_b/kernel"), 20);
   EXPECT_EQ(latent.at("wkv_b/kernel"), 12);
   EXPECT_EQ(latent.at("mtp_1_projection/kernel"), 96) << "embeddings beside hidden states";
+}
+
+// As in MaxText, kernels of attention and of streams start as whole normals, all others as normals that are cut.
+TEST(Initializers, HaveTailsInAttentionAndStreams) {
+  using graph::Role;
+  const std::set<Role> whole{Role::attention_kernel,     Role::attention_fused_kernel,    Role::attention_down_kernel,
+                             Role::attention_out_kernel, Role::attention_flat_out_kernel, Role::attention_group_kernel,
+                             Role::index_kernel,         Role::index_down_kernel,         Role::stream_kernel};
+  std::set<Role> seen;
+  for (const char* model :
+       {"model_name=llama2-7b", "model_name=default decoder_block=default fused_qkv=true", "model_name=gpt3-52k",
+        "model_name=deepseek4-tiny",
+        "model_name=deepseek3-tiny q_lora_rank=32 use_indexer=true indexer_n_heads=8 indexer_head_dim=72 indexer_topk=5",
+        "model_name=deepseek3-tiny mhc_expansion_rate=3", "model_name=qwen3-next-80b-a3b base_num_decoder_layers=4",
+        "model_name=qwen3-custom-30b-a3b"}) {
+    const std::string request = std::string("override_model_config=true compile_topology=cpu-1 per_device_batch_size=1 ") + model;
+    see_all(test::session(request).graph, [&](const graph::Graph&, const graph::Node& node) {
+      const auto* of = std::get_if<graph::ParameterOf>(&node.attributes);
+      if (of == nullptr || of->initializer.kind != graph::Initializer::Kind::fan_in) return;
+      EXPECT_EQ(of->initializer.has_tails, whole.contains(of->role)) << model << ": " << node.path;
+      seen.insert(of->role);
+    });
+  }
+  for (const Role role : whole) EXPECT_TRUE(seen.contains(role)) << static_cast<int>(role);
+  for (const Role role : {Role::mlp_kernel, Role::expert_kernel, Role::router_kernel, Role::delta_kernel, Role::output_projection})
+    EXPECT_TRUE(seen.contains(role)) << static_cast<int>(role);
 }
 
 TEST(LatentAttention, HasAnEpsilonOfItsOwnInItsNorms) {
