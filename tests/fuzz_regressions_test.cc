@@ -143,7 +143,7 @@ TEST(FuzzRegressions, LayersThatAreWrittenOutOneByOneAreBounded) {
   EXPECT_NO_THROW(shape_of({layers}));
   EXPECT_THROW(shape_of({layers, "scan_layers=false"}), Error);
   EXPECT_THROW(shape_of({layers, "inhomogeneous_layer_cycle_interval=1000000", "decoder_block=gpt_oss", "num_experts=4",
-                         "num_experts_per_tok=2"}),
+                         "num_experts_per_tok=2", "mlp_activations_limit=7"}),
                Error);
 }
 

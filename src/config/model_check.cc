@@ -238,6 +238,12 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
     refuse("gpt_oss drops no tokens, as in MaxText: it has no capacity path", settings.origin("capacity_factor").where,
            "capacity_factor=-1");
   }
+  if (const double limit = settings.real("mlp_activations_limit"); shape.block == Block::gpt_oss && limit <= 0) {
+    refuse(
+        fmt::format("mlp_activations_limit is {}, and gpt_oss clamps what enters its experts' activations to it in any case, as in MaxText",
+                    limit),
+        settings.origin("mlp_activations_limit").where, "mlp_activations_limit=7.0, as its presets have");
+  }
 }
 
 // MaxText builds modules of other layers than the model's own for some families, and none for others.

@@ -208,6 +208,16 @@ TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
             "the command line: gpt_oss drops no tokens, as in MaxText: it has no capacity path\n  fix: capacity_factor=-1");
 }
 
+// MaxText would clamp the half that is not gated to the number -1 in all experts.
+TEST(ModelShape, RefusesExpertsOfGptOssThatAreClampedToNothing) {
+  const std::string by_hand = "decoder_block=gpt_oss num_experts=4 num_experts_per_tok=2 ";
+  EXPECT_EQ(shape_refusal(by_hand),
+            "the defaults: mlp_activations_limit is -1, and gpt_oss clamps what enters its experts' activations to it in any case, as in "
+            "MaxText\n  fix: mlp_activations_limit=7.0, as its presets have");
+  EXPECT_THAT(shape_refusal("model_name=gpt-oss-20b mlp_activations_limit=0"), HasSubstr("mlp_activations_limit is 0, and gpt_oss clamps"));
+  EXPECT_EQ(shape_of(by_hand + "mlp_activations_limit=3").moe.limit, 3);
+}
+
 BatchSizes batch_of(const std::string& request, std::int64_t devices) {
   return batch_sizes(settings_for(request), devices);
 }
