@@ -324,6 +324,7 @@ void read_gpt_oss(Reader& reader) {
   read_sizes(reader);
   read_heads(reader);
   reader.expect_text("hidden_act", "silu");
+  reader.give("mlp_activations", "[sigmoid,linear]");
   read_rope(reader, {.theta = 150000, .otherwise = kRopeOfGptOss}, false);
   reader.give("attention_bias", reader.boolean("attention_bias"));
   reader.give("attention_sink", true);

@@ -160,8 +160,11 @@ void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
     facts["temperature_tuning_floor"] = number(s.real("temperature_tuning_floor"));
   }
   if (has_dense) facts["base_mlp_dim"] = std::to_string(shape.mlp_dim);
-  const bool gates = has_dense || shape.block != Block::gpt_oss;
-  if (gates) facts["mlp_activations"] = join(s.texts("mlp_activations"), ",");
+  // Of routed experts only the first function counts.
+  const bool has_mlp = has_dense || (may_share_experts(shape.block) && shape.moe.shared_dim > 0);
+  std::vector<std::string> activations = s.texts("mlp_activations");
+  if (!has_mlp && activations.size() > 1) activations.resize(1);
+  facts["mlp_activations"] = join(activations, ",");
 }
 
 void add_delta(const ModelShape& shape, Facts& facts) {

@@ -152,7 +152,6 @@ constexpr std::string_view kOfStretchedLow[] = {"llama3_rope_factor", "llama3_lo
 constexpr std::string_view kOfDeepseek3[] = {"n_routing_groups", "topk_routing_group"};
 constexpr std::string_view kOfGroups[] = {"topk_routing_group"};
 constexpr std::string_view kOfClampedExperts[] = {"mlp_activations_limit"};
-constexpr std::string_view kOfGates[] = {"mlp_activations"};
 constexpr std::string_view kOfOwnNormalization[] = {"norm_topk_prob"};
 constexpr std::string_view kOfOwnWidth[] = {"base_moe_mlp_dim"};
 constexpr std::string_view kOfModules[] = {"mtp_loss_scaling_factor"};
@@ -331,7 +330,6 @@ constexpr Need kNeeds[] = {
      [](S s) { return has_experts(s) && routes_by_groups(s); }, kOfDeepseek3},
     {"n_routing_groups", [](S s) { return s.integer("n_routing_groups") > 0; }, kOfGroups},
     {"decoder_block=gpt_oss, or deepseek or deepseek4 with experts", clamps_experts, kOfClampedExperts},
-    {"another decoder_block than gpt_oss", [](S s) { return !is_block(s, Block::gpt_oss); }, kOfGates},
     {"num_experts above 1", has_experts, kOfExperts},
     {"another decoder_block than deepseek or deepseek4", [](S s) { return !is_any_deepseek(s); }, kOfOwnNormalization},
     {"routed_weights empty", [](S s) { return s.text("routed_weights").empty(); }, kOfOwnNormalization},

@@ -309,7 +309,10 @@ class Model {
   void give_mlp() {
     const auto [activation, says] = activations();
     if (!says.empty()) translation_.differ(says);
-    if (activation != "[silu,linear]" && !is_block("gpt_oss")) give("mlp_activations", activation);
+    if (is_block("gpt_oss"))
+      give("mlp_activations", std::string("[sigmoid,linear]"));
+    else if (activation != "[silu,linear]")
+      give("mlp_activations", activation);
     const std::int64_t gated = static_cast<std::int64_t>(static_cast<double>(4 * width_) * 2 / 3 / 64) * 64;
     mlp_ = flags_.integer("ffn-hidden-size", 1).value_or(is_gated_ ? gated : 4 * width_);
     const bool has_dense = !has_experts() || dense_first_ > 0 || is_mixed_;
@@ -318,7 +321,8 @@ class Model {
 
   std::pair<std::string, std::string> activations() {
     const bool is_squared = flags_.is_set("squared-relu");
-    if (const auto clamp = flags_.real("activation-func-clamp-value"); clamp && is_block("gpt_oss")) give("mlp_activations_limit", *clamp);
+    constexpr double kUnclamped = 1e6;
+    if (is_block("gpt_oss")) give("mlp_activations_limit", flags_.real("activation-func-clamp-value").value_or(kUnclamped));
     if (is_gated_) return {"[silu,linear]", ""};
     if (is_quick_) return {"[gelu,linear]", is_block("gpt_oss") ? "" : "--quick-geglu: GELU in its tanh form is planned"};
     if (is_squared) return {"[relu]", "--squared-relu: a plain ReLU is planned, whose products are the same"};

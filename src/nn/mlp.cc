@@ -29,6 +29,16 @@ graph::Unary activation(const config::Settings& settings, const std::string& nam
          settings.origin("mlp_activations").where);
 }
 
+// The words of the functions, of which there is at least one.
+const std::vector<std::string>& activations(const Context& context) {
+  const std::vector<std::string>& names = context.model.mlp_activations;
+  if (names.empty()) {
+    refuse("mlp_activations is empty, a function for each projection was expected", context.settings.origin("mlp_activations").where,
+           "mlp_activations=[silu, linear]");
+  }
+  return names;
+}
+
 Tensor project(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t out, bool has_bias,
                graph::ParameterOf of) {
   const graph::Scope scope(builder, name);
@@ -45,15 +55,7 @@ Tensor wide_activation(const Context& context, Tensor x) {
   return context.model.float32_activations ? cast(x, DType::float32) : x;
 }
 
-Tensor gate(const Context& context, Tensor a, Tensor b) {
-  const std::vector<std::string>& names = context.model.mlp_activations;
-  if (names.size() != 2) {
-    refuse(fmt::format("mlp_activations has {} functions, 2 were expected (of the gate and of the other half)",
-                       names.size()),
-           context.settings.origin("mlp_activations").where, "mlp_activations=[silu, linear]");
-  }
-  return multiply(unary(activation(context.settings, names[0]), a), unary(activation(context.settings, names[1]), b));
-}
+Tensor first_activation(const Context& context, Tensor x) { return unary(activation(context.settings, activations(context).front()), x); }
 
 namespace {
 
@@ -99,11 +101,7 @@ Tensor made_of(Builder& builder, const Context& context, const std::string& name
                const MlpOptions& options, Role role, FanIn initial) {
   const graph::Scope scope(builder, name);
   const std::int64_t emb = x_BSM.shape().back();
-  const std::vector<std::string>& names = context.model.mlp_activations;
-  if (names.empty()) {
-    refuse("mlp_activations is empty, a function for each projection was expected", context.settings.origin("mlp_activations").where,
-           "mlp_activations=[silu, linear]");
-  }
+  const std::vector<std::string>& names = activations(context);
   if (options.norms) x_BSM = layer_norm(builder, context, "mlp_layer_norm", x_BSM);
   const bool together = context.settings.boolean("fused_mlp");
   const std::vector<Tensor> all_BSF = together ? project_together(builder, context, x_BSM, width, options.bias, role, initial)

@@ -19,7 +19,7 @@ Tensor shared_experts(Builder& builder, const Context& context, Tensor x, std::i
 // Casts the input of an activation to float32 if activations_in_float32 asks for it.
 Tensor wide_activation(const Context& context, Tensor x);
 
-// The product of the activated projections: activations[0](a) * activations[1](b).
-Tensor gate(const Context& context, Tensor a, Tensor b);
+// The first activation function of the settings.
+Tensor first_activation(const Context& context, Tensor x);
 
 }  // namespace moesh::nn

@@ -88,7 +88,7 @@ TEST(VerifyCommand, TakesNoStepsOfRoundingErrorsForADifference) {
       "decoder_block=gpt_oss base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=2 base_emb_dim=64 base_mlp_dim=32 "
       "base_num_query_heads=8 base_num_kv_heads=4 head_dim=16 sliding_window_size=16 attention_bias=true vocab_size=128 "
       "max_target_length=32 per_device_batch_size=2 steps=2 compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=2 "
-      "ici_tensor_parallelism=2 learning_rate=0.01 use_ring_of_experts=true");
+      "mlp_activations=[sigmoid,linear] mlp_activations_limit=7 ici_tensor_parallelism=2 learning_rate=0.01 use_ring_of_experts=true");
   EXPECT_EQ(held.err, "");  // the run on one device, whose experts need no ring, says nothing of its own
 }
 

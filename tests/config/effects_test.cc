@@ -234,6 +234,8 @@ const std::vector<Effect> kEffects{
     {"inhomogeneous_layer_cycle_interval=1", kGptOss},
     {"scan_layers=false", kLlama},
     {"mlp_activations=[gelu,linear]", kLlama},
+    {"mlp_activations=[gelu,linear]", kSparse},
+    {"mlp_activations=[gelu,linear]", kGptOss},
     {"mlp_activations_limit=0.01", kGptOss},
     {"mlp_activations_limit=0.01", kDeepseek},
     {"mlp_bias=false", kGptOss},

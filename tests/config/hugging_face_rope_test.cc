@@ -131,7 +131,7 @@ TEST(HuggingFaceRope, GptOssIsStretchedUnlessItSaysOtherwise) {
     EXPECT_EQ(rope_keys(rope_file(gpt_oss, plain))["rope_type"], "default") << plain;
   const std::string model =
       "decoder_block=gpt_oss base_mlp_dim=32 num_experts=4 num_experts_per_tok=2 base_moe_mlp_dim=32 sliding_window_size=16 "
-      "attention_sink=true attention_bias=true routed_bias=true mlp_bias=true mlp_activations_limit=7.0 ";
+      "attention_sink=true attention_bias=true routed_bias=true mlp_bias=true mlp_activations=[sigmoid,linear] mlp_activations_limit=7.0 ";
   EXPECT_THAT(file_of(model + "rope_type=default rope_max_timescale=5000"), HasSubstr("\"rope_type\": \"default\""));
   EXPECT_EQ(rope_keys(file_of(model + "rope_type=default rope_max_timescale=5000"))["rope_max_timescale"], "5000");
   EXPECT_EQ(rope_keys(file_of(model + "rope_type=yarn rope_interleave=false"))["rope_type"], "yarn");

@@ -32,6 +32,8 @@ TEST(HuggingFaceWrite, AModelThatNoConfigTellsIsRefused) {
   EXPECT_EQ(refused_by("model_name=mixtral-8x7b"), "no error");
   EXPECT_EQ(refused_by("model_name=deepseek3-671b"), "no error");
   EXPECT_EQ(refused_by("model_name=gpt-oss-20b"), "no error");
+  EXPECT_EQ(refused_by("model_name=gpt-oss-20b mlp_activations=[sigmoid]"), "no error") << "experts have the first function alone";
+  EXPECT_THAT(refused_by("model_name=gpt-oss-20b mlp_activations=[silu,linear]"), HasSubstr("have no mlp_activations=silu"));
   EXPECT_EQ(refused_by("model_name=qwen3-30b-a3b"), "no error");
   EXPECT_EQ(refused_by("model_name=qwen3-next-80b-a3b"), "no error");
 }
@@ -58,7 +60,8 @@ TEST(HuggingFaceWrite, AWindowThatNoLayerHasIsNotNullWhereOneIsExpected) {
   const std::string norms = " use_post_attn_norm=true use_post_ffw_norm=true norm_scales_above_one=true scale_embeddings=true";
   const std::string plain = " normalize_embedding_logits=false round_tied_embedding=false normalization_layer_epsilon=1e-6";
   const std::string gpt_oss = " rope_type=default attention_sink=true attention_bias=true routed_bias=true mlp_bias=true";
-  for (const std::string& model : {full + "gpt_oss" + experts + gpt_oss + " mlp_activations_limit=7.0", full + "gemma2" + norms + plain,
+  const std::string gate = " mlp_activations=[sigmoid,linear] mlp_activations_limit=7.0";
+  for (const std::string& model : {full + "gpt_oss" + experts + gpt_oss + gate, full + "gemma2" + norms + plain,
                                    full + "gemma3 local_rope_type=default" + norms + plain, full + "olmo3 use_qk_norm=true"}) {
     const std::string text = written(model);
     EXPECT_EQ(text.find("\"sliding_window\""), std::string::npos) << text;

@@ -16,7 +16,8 @@ inline const std::string kDense = kSparse + "sparse_matmul=false ";
 inline const std::string kSlots = kDense + "capacity_factor=1 ";
 inline const std::string kGptOss = kSparse +
                                    "decoder_block=gpt_oss attention_bias=true attention_sink=true mlp_bias=true "
-                                   "base_num_decoder_layers=4 inhomogeneous_layer_cycle_interval=2 ";
+                                   "base_num_decoder_layers=4 inhomogeneous_layer_cycle_interval=2 "
+                                   "mlp_activations=[sigmoid,linear] mlp_activations_limit=7 ";
 inline const std::string kLlama4 =
     kSparse +
     "decoder_block=llama4 num_experts_per_tok=1 shared_experts=1 base_num_decoder_layers=4 inhomogeneous_layer_cycle_interval=4 "

@@ -67,10 +67,11 @@ Tensor expert_gate(const Context& context, Tensor a, Tensor b) {
     a = unary(graph::Unary::clamp, a, -1e30, limit);
     b = unary(graph::Unary::clamp, b, -limit, limit);
   }
-  if (context.model.block != config::Block::gpt_oss) return gate(context, a, b);
-  // gpt-oss: (b + 1) * a * sigmoid(1.702 a).
-  const Tensor swish = multiply(a, unary(graph::Unary::sigmoid, scale(a, 1.702)));
-  return multiply(swish, unary(graph::Unary::offset, b, 1));
+  // As in MaxText, only the first activation function counts: the other half stays linear.
+  if (context.model.block != config::Block::gpt_oss) return multiply(first_activation(context, a), b);
+  // gpt-oss: (b + 1) * a * f(1.702 a), with the sigmoid for f in its presets.
+  const Tensor gated = multiply(a, first_activation(context, scale(a, 1.702)));
+  return multiply(gated, unary(graph::Unary::offset, b, 1));
 }
 
 }  // namespace moesh::nn
