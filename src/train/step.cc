@@ -17,6 +17,9 @@ struct Losses {
 // Not 0, even if nothing is to be predicted.
 Tensor counted_positions(const Passes& passes) { return graph::unary(graph::Unary::offset, passes.positions, models::kPositionsOffset); }
 
+// 1, or 0 if nothing is to be predicted. In MaxText such a batch of several microbatches has no loss and no gradients at all.
+Tensor whether_any(const Passes& passes) { return graph::unary(graph::Unary::minimum, passes.positions, 1); }
+
 // The metrics are the sums of the microbatches' losses beside the entropy; the reported loss contains their means.
 Losses losses_of(const Passes& passes, std::int64_t microbatches) {
   const Tensor lm_loss = graph::binary(graph::Binary::divide, passes.entropy_sum, counted_positions(passes));
@@ -24,13 +27,14 @@ Losses losses_of(const Passes& passes, std::int64_t microbatches) {
   for (const Tensor& beside : {passes.balance_loss, passes.mtp_loss, passes.index_loss}) {
     if (beside) loss = graph::add(loss, graph::scale(beside, 1 / static_cast<double>(microbatches)));
   }
+  if (microbatches > 1 && loss.id != lm_loss.id) loss = graph::multiply(loss, whether_any(passes));
   return {loss, lm_loss};
 }
 
 // Several microbatches accumulate the gradients of their summed entropies; a single one differentiates the mean already.
 Tensor gradient_factor(Builder& builder, const Passes& passes, std::int64_t microbatches) {
-  const Tensor one = graph::fill(builder, 1, {}, DType::float32);
-  return microbatches == 1 ? one : graph::binary(graph::Binary::divide, one, counted_positions(passes));
+  if (microbatches == 1) return graph::fill(builder, 1, {}, DType::float32);
+  return graph::binary(graph::Binary::divide, whether_any(passes), counted_positions(passes));
 }
 
 std::vector<Tensor> parameters_of(Builder& builder) {

@@ -63,6 +63,21 @@ TEST(Accumulation, GivesTheGradientOfTheWholeBatch) {
   }
 }
 
+// As in MaxText: of several microbatches, losses beside the entropy count only if some position does.
+TEST(Accumulation, OfABatchWithoutTargetsHasNoLossAndNoGradients) {
+  Training training(kTinyMixtral + "load_balance_loss_weight=0.5 gradient_accumulation_steps=2", 2, test::kKeepAll);
+  const Batch batch = training.batch();
+  const run::Array& segments = batch.at("targets_segmentation");
+  std::fill_n(segments.as<std::int32_t>(), segments.view.count(), 0);
+  const StepResults made = training.trainer.run_step(batch);
+  EXPECT_GT(made.metrics.balance_loss, 0.5);
+  EXPECT_EQ(made.metrics.loss, 0);
+  EXPECT_EQ(made.metrics.raw_grad_norm, 0);
+  EXPECT_EQ(made.gradient_factor, 0);
+  Training one(kTinyMixtral + "load_balance_loss_weight=0.5 per_device_batch_size=4");
+  EXPECT_GT(one.trainer.step(batch).loss, 0.5) << "of one microbatch they always count";
+}
+
 // Microbatch m takes the rows m, m + 2, ... of the batch; logits are returned in the order of the batch.
 TEST(Accumulation, TakesEveryOtherRow) {
   Training whole(kTinyModel + "per_device_batch_size=4", 2, test::kKeepAll);
