@@ -388,7 +388,7 @@ ModelShape model_shape(const Settings& settings) {
   const bool has_own_sights = settings.texts("layer_attention").empty();
   shape.has_pairs = shape.block == Block::gemma2 && has_own_sights;
   shape.cycle = settings.integer("inhomogeneous_layer_cycle_interval");
-  if (shape.has_pairs) shape.cycle = 1;
+  if (shape.has_pairs || is_deepseek(shape.block)) shape.cycle = 1;
   if ((shape.block == Block::gemma3 || shape.block == Block::gemma4) && has_own_sights) shape.cycle = 6;
   shape.nests_layers = shape.block == Block::gemma4 && has_own_sights;
   shape.attention = attention_of(settings, scales);

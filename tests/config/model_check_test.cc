@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "config/load.h"
+#include "config/model_facts.h"
 #include "config/model_shape.h"
 #include "tests/config/family_presets.h"
 #include "tests/support.h"
@@ -15,6 +16,7 @@
 namespace moesh::config {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 // MaxText stacks layers / interval layers of these, and leaves out the others.
@@ -41,6 +43,15 @@ TEST(ModelCheck, AnIntervalIsRefusedOfLayersThatAreAlike) {
                 model_shape(load({"model_name=llama2-7b", "inhomogeneous_layer_cycle_interval=5"}).settings);
               }),
               HasSubstr("MaxText would build 6 of its 32 layers"));
+}
+
+// As in MaxText, which stacks their dense layers and their MoE layers one by one.
+TEST(ModelCheck, AnIntervalIsIgnoredOfDeepseeksLayers) {
+  const std::string request = "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=5 first_num_dense_layers=1 ";
+  const Loaded loaded = load(test::words_of(request + "inhomogeneous_layer_cycle_interval=2"));
+  EXPECT_EQ(model_facts(loaded.settings), model_facts(load(test::words_of(request)).settings));
+  EXPECT_EQ(model_shape(loaded.settings).layers_per_cycle(), 1);
+  EXPECT_THAT(loaded.notices, Contains(HasSubstr("inhomogeneous_layer_cycle_interval (only with ")));
 }
 
 }  // namespace
