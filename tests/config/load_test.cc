@@ -284,6 +284,15 @@ TEST(LoadModel, RefusesAnOverrideThatContradictsThePreset) {
       << "what the preset does not say is free";
 }
 
+// GPT-3 175B is trained as in MLPerf: until an evaluation reaches a loss.
+TEST(LoadModel, PresetsMaySayMoreThanWhatTheModelIs) {
+  const Settings settings = settings_of("model_name=gpt3-175b");
+  EXPECT_EQ(settings.real("target_eval_loss"), 2.69);
+  EXPECT_EQ(settings.real("eval_per_device_batch_size"), 1);
+  EXPECT_EQ(settings.text("opt_type"), "adam_pax");
+  EXPECT_EQ(settings.real("adam_weight_decay"), 0.1);
+}
+
 TEST(LoadModel, ReadsAModelFromAFile) {
   const TemporaryFolder folder;
   const std::string file = folder.write("mine.yml", "decoder_block: llama2\nbase_emb_dim: 128\n");
