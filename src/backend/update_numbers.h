@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "backend/kernel.h"
@@ -27,6 +28,17 @@ struct UpdateNumbers {
     return call.operands.back().as<float>()[static_cast<std::size_t>(number)];
   }
 };
+
+// The share of gradients in a moment that began at 0 and decays at this rate; moments are divided by it. In float32, as in optax, where it
+// is up to 2e-5 off for a rate of 0.999.
+inline float bias_correction(double beta, float step) {
+  return 1 - static_cast<float>(std::pow(static_cast<double>(static_cast<float>(beta)), static_cast<double>(step)));
+}
+
+// A decay rate with the correction in it, as Pax has it.
+inline float pax_decay(double beta, float step) {
+  return static_cast<float>(beta) * bias_correction(beta, step - 1) / bias_correction(beta, step);
+}
 
 // For a step whose update is not applied: result i is a bit-for-bit copy of the operand with index operands[i]. A result may share memory
 // with any operand, even with that of another result, so a piece of all operands is read before any of it is written.

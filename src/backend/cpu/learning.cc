@@ -59,23 +59,21 @@ struct AdamStep {
 };
 
 AdamStep adam_step(const AdamOf& of, const UpdateNumbers& numbers) {
-  const double step = numbers.step;
   AdamStep made{numbers.factor, numbers.rate, of.mu_decay, of.nu_decay, 1 - of.beta1, 1 - of.beta2, 1, 0, 1, of.epsilon, of.epsilon_root,
                 of.weight_decay};
-  const auto corrected = [](double beta, double steps) { return 1 / (1 - std::pow(beta, steps)); };
+  const auto corrected = [](double beta, float step) { return 1 / static_cast<double>(bias_correction(beta, step)); };
   if (of.pax) {
-    const auto decay = [&](double beta) { return beta * (1 - std::pow(beta, step - 1)) / (1 - std::pow(beta, step)); };
-    made.decay1 = decay(of.beta1);
-    made.decay2 = decay(of.beta2);
+    made.decay1 = static_cast<double>(pax_decay(of.beta1, numbers.step));
+    made.decay2 = static_cast<double>(pax_decay(of.beta2, numbers.step));
     made.rest1 = 1 - made.decay1;
     made.rest2 = 1 - made.decay2;
     return made;
   }
-  made.of_nu = corrected(of.beta2, step);
-  made.of_mu = corrected(of.beta1, of.nesterov ? step + 1 : step);
+  made.of_nu = corrected(of.beta2, numbers.step);
+  made.of_mu = corrected(of.beta1, of.nesterov ? numbers.step + 1 : numbers.step);
   if (of.nesterov) {
     made.of_mu *= of.beta1;
-    made.of_gradient = (1 - of.beta1) * corrected(of.beta1, step);
+    made.of_gradient = (1 - of.beta1) * corrected(of.beta1, numbers.step);
   }
   return made;
 }
@@ -226,10 +224,10 @@ void sgd_update(const KernelCall& call) {
 void momentum_update(const KernelCall& call) {
   const auto& of = std::get<MomentumOf>(call.attributes);
   const UpdateNumbers numbers(call);
-  const auto corrected = [&](double step) { return 1 / (1 - std::pow(of.beta, step)); };
+  const auto corrected = [&](float step) { return 1 / static_cast<double>(bias_correction(of.beta, step)); };
   const auto factor = numbers.factor, decay = static_cast<float>(of.decay), rest = static_cast<float>(1 - of.beta);
-  const auto of_mu = static_cast<float>(of.beta * corrected(static_cast<double>(numbers.step) + 1));
-  const auto of_gradient = static_cast<float>((1 - of.beta) * corrected(static_cast<double>(numbers.step)));
+  const auto of_mu = static_cast<float>(of.beta * corrected(numbers.step + 1));
+  const auto of_gradient = static_cast<float>((1 - of.beta) * corrected(numbers.step));
   const Isa isa = chosen_isa();
   for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
     float g[kPiece], mu[kPiece], direction[kPiece];

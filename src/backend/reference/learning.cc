@@ -27,8 +27,8 @@ void sum_squares(const KernelCall& call) { sum_squares_of(call.operands[0], call
 struct Adam {
   double decay1, decay2, rest1, rest2, correct1, correct2, mix_mu, mix_g;
 
-  Adam(const graph::AdamOf& of, double step) {
-    const auto corrected = [&](double beta, double t) { return 1 - std::pow(beta, t); };
+  Adam(const graph::AdamOf& of, float step) {
+    const auto corrected = [](double beta, float steps) { return static_cast<double>(bias_correction(beta, steps)); };
     decay1 = of.mu_decay;
     decay2 = of.nu_decay;
     rest1 = 1 - of.beta1;
@@ -36,8 +36,8 @@ struct Adam {
     correct1 = corrected(of.beta1, step);
     correct2 = corrected(of.beta2, step);
     if (of.pax) {
-      decay1 = of.beta1 * corrected(of.beta1, step - 1) / correct1;
-      decay2 = of.beta2 * corrected(of.beta2, step - 1) / correct2;
+      decay1 = static_cast<double>(pax_decay(of.beta1, step));
+      decay2 = static_cast<double>(pax_decay(of.beta2, step));
       rest1 = 1 - decay1;
       rest2 = 1 - decay2;
       correct1 = correct2 = 1;
@@ -52,7 +52,7 @@ void adam_update(const KernelCall& call) {
   const UpdateNumbers numbers(call);
   const View& parameter = call.operands[0];
   const auto rate = static_cast<double>(numbers.rate), factor = static_cast<double>(numbers.factor);
-  const Adam adam(of, static_cast<double>(numbers.step));
+  const Adam adam(of, numbers.step);
   if (!numbers.is_applied) keep<3>(call, {0, 2, 3});
   for_floating(parameter.dtype, [&]<typename P>() {
     for_floating(call.operands[2].dtype, [&]<typename M>() {
@@ -93,9 +93,9 @@ void sgd_update(const KernelCall& call) {
 void momentum_update(const KernelCall& call) {
   const auto& of = std::get<graph::MomentumOf>(call.attributes);
   const UpdateNumbers numbers(call);
-  const auto corrected = [&](double step) { return 1 - std::pow(of.beta, step); };
-  const double mix_mu = of.beta / corrected(static_cast<double>(numbers.step) + 1);
-  const double mix_g = (1 - of.beta) / corrected(static_cast<double>(numbers.step));
+  const auto corrected = [&](float step) { return static_cast<double>(bias_correction(of.beta, step)); };
+  const double mix_mu = of.beta / corrected(numbers.step + 1);
+  const double mix_g = (1 - of.beta) / corrected(numbers.step);
   const auto factor = static_cast<double>(numbers.factor);
   for_floating(call.operands[1].dtype, [&]<typename M>() {
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
