@@ -142,7 +142,7 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   shape.experts = settings.integer("num_experts");
   shape.experts_per_token = settings.integer("num_experts_per_tok");
   const std::int64_t own_dim = settings.integer("base_moe_mlp_dim");
-  const bool has_own_dim = own_dim > 0 && block_of(settings) != Block::gpt_oss;
+  const bool has_own_dim = own_dim > 0 && !is_one_of(block_of(settings), {Block::gpt_oss, Block::mixtral});
   shape.mlp_dim = (has_own_dim ? own_dim : settings.integer("base_mlp_dim")) * scales.mlp;
   // Qwen3-Next has one, whatever the key says.
   shape.shared_experts = has_delta_layers(settings) ? 1 : settings.integer("shared_experts");

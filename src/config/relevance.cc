@@ -102,7 +102,12 @@ bool has_dense_width(S s) {
   const bool may_differ = may_mix_mlps(s) || is_block(s, Block::qwen3_custom_moe);
   if (is_block(s, Block::gemma4) && s.integer("shared_expert_mlp_dim") <= 0) return true;
   const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !may_differ;
-  return has_dense_mlp(s) || is_block(s, Block::gpt_oss) || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
+  return has_dense_mlp(s) || is_one_of(s, {Block::gpt_oss, Block::mixtral}) || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
+}
+// Whether base_moe_mlp_dim matters: Mixtral's experts have base_mlp_dim, but both have to be equal unless other keys speak of dense layers.
+bool has_own_width(S s) {
+  if (!is_block(s, Block::mixtral)) return !is_block(s, Block::gpt_oss);
+  return s.integer("inhomogeneous_layer_cycle_interval") == 1 && s.integer("first_num_dense_layers") == 0;
 }
 
 constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers"};
@@ -345,8 +350,8 @@ constexpr Need kNeeds[] = {
     {"sparse_matmul=false without capacity_factor, and experts wider than their input", weights_dense_results, kOfWideDropless},
     {"a dense MLP or shared experts without fused_mlp, or sparse_matmul=false",
      [](S s) { return (!s.boolean("fused_mlp") && (has_dense_mlp(s) || has_shared_experts(s))) || !is_sparse(s); }, kOfPlainProducts},
-    {"a dense MLP, decoder_block=gpt_oss, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
-    {"another decoder_block than gpt_oss, whose experts have base_mlp_dim", [](S s) { return !is_block(s, Block::gpt_oss); }, kOfOwnWidth},
+    {"a dense MLP, decoder_block=gpt_oss or mixtral, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
+    {"another decoder_block than gpt_oss or mixtral, whose experts have base_mlp_dim", has_own_width, kOfOwnWidth},
     {"mtp_num_layers", [](S s) { return s.integer("mtp_num_layers") > 0; }, kOfModules},
     {"a dense MLP or shared experts", [](S s) { return has_dense_mlp(s) || has_shared_experts(s); }, kOfDenseMlp},
     {"experts, a norm behind the MLP, or layers of several kinds", reads_mlp_results, kOfReadResults},

@@ -208,6 +208,15 @@ TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
             "the command line: gpt_oss drops no tokens, as in MaxText: it has no capacity path\n  fix: capacity_factor=-1");
 }
 
+// As in MaxText. Two widths are refused of Mixtral, but not if first_num_dense_layers is given, though it has no such layers.
+TEST(ModelShape, ExpertsOfMixtralHaveTheWidthOfAnMlp) {
+  const std::string mixtral = "decoder_block=mixtral num_experts=4 num_experts_per_tok=2 base_mlp_dim=512 ";
+  EXPECT_EQ(shape_of(mixtral + "base_moe_mlp_dim=512").moe.mlp_dim, 512);
+  EXPECT_EQ(shape_of(mixtral + "base_moe_mlp_dim=256 first_num_dense_layers=1").moe.mlp_dim, 512);
+  EXPECT_EQ(shape_of("decoder_block=qwen3_moe num_experts=4 base_mlp_dim=512 base_moe_mlp_dim=256 first_num_dense_layers=1").moe.mlp_dim,
+            256);
+}
+
 // MaxText would clamp the half that is not gated to the number -1 in all experts.
 TEST(ModelShape, RefusesExpertsOfGptOssThatAreClampedToNothing) {
   const std::string by_hand = "decoder_block=gpt_oss num_experts=4 num_experts_per_tok=2 ";

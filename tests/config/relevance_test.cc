@@ -41,6 +41,15 @@ TEST(Relevance, IsSaidInOneNoticeOfAllKeysThatTheModelLacks) {
           "decoder_block=deepseek, or compressed); q_lora_rank (only with attention_type=mla of decoder_block=deepseek, or compressed)"));
 }
 
+TEST(Relevance, IsSaidOfAWidthThatExpertsDoNotHave) {
+  const std::string mixtral = "decoder_block=mixtral num_experts=4 num_experts_per_tok=2 base_mlp_dim=512 base_moe_mlp_dim=";
+  EXPECT_THAT(notices(mixtral + "512"), IsEmpty()) << "both have to be equal";
+  EXPECT_THAT(
+      notices(mixtral + "256 first_num_dense_layers=1"),
+      ElementsAre("without effect on this model or run: first_num_dense_layers (only with decoder_block=deepseek); base_moe_mlp_dim "
+                  "(only with another decoder_block than gpt_oss or mixtral, whose experts have base_mlp_dim)"));
+}
+
 TEST(Relevance, IsSaidOfGroupsOfExpertsThatNoTokenHeeds) {
   const std::string sizes = "override_model_config=true num_experts=8 n_routing_groups=4 topk_routing_group=2";
   EXPECT_THAT(
