@@ -14,7 +14,7 @@ constexpr Key kMoe[] = {
     {"num_experts", integer, "1", kCount, used, "routed experts in each MoE layer; 1 for dense MLPs"},
     {"num_experts_per_tok", integer, "1", kCount, used, "experts each token is sent to"},
     {"base_moe_mlp_dim", integer, "-1", kSizeOrAuto, used,
-     "hidden width of an expert, before global_parameter_scale; base_mlp_dim if -1, and always of mixtral and gpt_oss"},
+     "hidden width of an expert, before global_parameter_scale; base_mlp_dim if -1, always of mixtral and gpt_oss"},
     {"first_num_dense_layers", integer, "0", kCountOrZero, used,
      "layers at the start that have a dense MLP instead of experts"},
     {"shared_experts", integer, "0", kCountOrZero, used, "experts that every token passes, beside the routed ones"},
