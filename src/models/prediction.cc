@@ -65,7 +65,7 @@ Tensor predict_ahead(Builder& builder, const Context& context, Vocabulary& vocab
     const graph::Scope scope(builder, fmt::format("mtp_layer_{}", i + 1));
     const std::string prefix = fmt::format("mtp_{}_", i + 1);
     const Tensor joined_BSM = joined(builder, context, prefix, vocabulary.embed(batches[i].tokens), layers.x);
-    append(layers, single_cycle(builder, context, last, prefix + "transformer_layer", joined_BSM, for_layers(tokens, first, last.cycle)));
+    append(layers, single_cycle(builder, context, last, prefix + kModuleLayer, joined_BSM, for_layers(tokens, first, last.cycle)));
     first += last.cycle;
     const Tensor logits_BSV = vocabulary.logits(layers.x);
     add_entropy(builder, sums, logits_BSV, batches[i]);

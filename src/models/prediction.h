@@ -8,6 +8,7 @@
 namespace moesh::models {
 
 inline constexpr const char* kPredictionScope = "mtp_block";  // of all that modules have
+inline constexpr const char* kModuleLayer = "transformer_layer";  // of a module's layers, behind its prefix
 
 // Adds the modules' layers to those of the model. Returns their loss: the mean cross entropy of all modules, scaled by
 // mtp_loss_scaling_factor. `tokens`: of the batch; the keys of the modules' layers follow those of the model's.

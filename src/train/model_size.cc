@@ -1,8 +1,10 @@
 #include "train/model_size.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "graph/work.h"
+#include "models/prediction.h"
 #include "train/trained.h"
 
 namespace moesh::train {
@@ -27,6 +29,8 @@ bool is_multiplied(Role role, const config::ModelShape& shape, std::int64_t leng
     default: return true;
   }
 }
+
+bool is_of_module_layer(std::string_view path) { return path.find(models::kModuleLayer) != std::string_view::npos; }
 
 // What reading, writing and mixing several streams takes, twice a layer.
 double stream_multiplications(const config::ModelShape& shape, double tokens) {
@@ -55,7 +59,8 @@ double row_multiplications(const config::ModelShape& shape, const config::LayerS
   const config::AttentionShape attention = shape.attention_of(layer);
   const auto widths = static_cast<double>(attention.query_heads * (attention.qk_head_dim() + attention.value_head_dim()));
   constexpr double kOwnKey = 0.5;  // half of a query's own key counts, so that a causal row of n tokens has n^2 / 2 pairs
-  const double near = widths * graph::pairs_seen(length, {.window = layer.window, .chunk = layer.chunk}, kOwnKey);
+  const std::int64_t window = shape.block == config::Block::olmo3 ? 0 : layer.window;  // MaxText counts OLMo 3's layers as if they saw all
+  const double near = widths * graph::pairs_seen(length, {.window = window, .chunk = layer.chunk}, kOwnKey);
   if (shape.block == config::Block::deepseek4)
     return near + stream_multiplications(shape, tokens) + pool_multiplications(attention, layer, widths, tokens);
   if (attention.index_heads > 0 && attention.index_keys < length) {
@@ -70,7 +75,7 @@ double row_multiplications(const config::ModelShape& shape, const config::LayerS
 
 ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens, std::int64_t length) {
   ModelSize size;
-  std::int64_t multiplied = 0;
+  std::int64_t multiplied = 0, multiplied_by_modules = 0;
   for (const graph::Node& node : model.nodes) {
     if (node.op != graph::Op::parameter) continue;
     const std::int64_t count = elements(model.value(node.results.front()).shape);
@@ -78,15 +83,18 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
     const std::int64_t active = is_of_an_expert(role) ? count / shape.moe.experts * shape.moe.experts_per_token : count;
     size.parameters += count;
     size.active += active;
-    if (is_multiplied(role, shape, length)) multiplied += active;
+    if (is_multiplied(role, shape, length)) (is_of_module_layer(node.path) ? multiplied_by_modules : multiplied) += active;
   }
-  double of_row = 0;
-  // The layers of prediction modules begin a cycle anew, and so do those of the model.
-  const std::int64_t of_model = shape.layers_of_model(), of_modules = shape.prediction_modules * shape.layers_per_module();
-  for (std::int64_t i = 0; i < of_model + of_modules; ++i)
-    of_row += row_multiplications(shape, shape.layer((i < of_model ? i : i - of_model) % shape.layers_per_cycle()), length);
+  // Of a prediction module MaxText counts one layer, whose queries see all keys before them, though it has a whole cycle.
+  config::LayerShape of_module = shape.layer(shape.layers_per_cycle() - 1);
+  of_module.window = 0;
+  double of_row = static_cast<double>(shape.prediction_modules) * row_multiplications(shape, of_module, length);
+  for (std::int64_t i = 0; i < shape.layers_of_model(); ++i)
+    of_row += row_multiplications(shape, shape.layer(i % shape.layers_per_cycle()), length);
   const double rows = static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(1, length));
-  size.step_flops = 6.0 * (static_cast<double>(tokens) * static_cast<double>(multiplied) + rows * of_row);
+  const double of_token =
+      static_cast<double>(multiplied) + static_cast<double>(multiplied_by_modules) / static_cast<double>(shape.layers_per_module());
+  size.step_flops = 6.0 * (static_cast<double>(tokens) * of_token + rows * of_row);
   return size;
 }
 

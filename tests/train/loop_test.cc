@@ -403,6 +403,16 @@ TEST(ModelSize, CountsTheLayersOfPredictionModules) {
   EXPECT_DOUBLE_EQ(two.step_flops - none.step_flops, 2 * layer + 6.0 * 100 * 2 * 2 * 12) << "the norms count";
 }
 
+// As MaxText does, though a module has a whole cycle of layers, here of two, and one of them has a window.
+TEST(ModelSize, CountsOneLayerOfEachPredictionModule) {
+  const std::string request = "model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=4 sliding_window_size=8 ";
+  const auto flops = [&](const std::string& more, std::int64_t length) { return size_of_model(request + more, 64, length).step_flops; };
+  const double cycle = flops("base_num_decoder_layers=6", 8) - flops("", 8);
+  EXPECT_DOUBLE_EQ(flops("mtp_num_layers=2", 8) - flops("", 8), cycle + 6.0 * 64 * 2 * 2 * 2880) << "two layers, and the norms of modules";
+  const auto scores = [&](const std::string& more) { return flops(more, 64) - flops(more, 0); };
+  EXPECT_DOUBLE_EQ(scores("mtp_num_layers=1") - scores(""), 6.0 * 64 * 2 * 64 * 0.5 * 64 * 64);
+}
+
 // As MaxText counts them: a row of n tokens has n^2 / 2 pairs of query and key, n w - w^2 / 2 with a window
 // of w, and with chunks the sum over all chunks.
 TEST(ModelSize, CountsTheKeysThatLayersSee) {
@@ -417,6 +427,8 @@ TEST(ModelSize, CountsTheKeysThatLayersSee) {
   EXPECT_DOUBLE_EQ(scores(gemma3, 512), 16 * 2 * 256 * 48 * 0.5 * 512 * 512);
   // Three of four layers see chunks of 8,192.
   EXPECT_DOUBLE_EQ(scores("model_name=llama4-17b-16e", 32768), 40 * 2 * 128 * (12 * 0.5 * 32768 * 32768 + 36 * 4 * 0.5 * 8192 * 8192));
+  // The windows of three of four layers are not counted as such.
+  EXPECT_DOUBLE_EQ(scores("model_name=olmo3-7b", 8192), 32 * 2 * 128 * 32 * full);
   // Layers come in pairs, one with a window of 4,096 and one without.
   EXPECT_DOUBLE_EQ(scores("model_name=gemma2-9b", 8192), 16 * 2 * 256 * 21 * (full + 8192.0 * 4096 - 0.5 * 4096 * 4096));
 }
