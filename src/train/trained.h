@@ -18,7 +18,7 @@ struct Trained {
   Labels labels;
   DType dtype = DType::float32;
   int layers_dim = -1;         // dim in which the layers of a stack stand; -1 for a single layer, or if there is a dim of stages too
-  bool is_frozen = false;      // keeps its value: the optimizer leaves it out (trainable_parameters_mask)
+  bool is_frozen = false;      // the optimizer leaves it out (trainable_parameters_mask)
   bool is_beside = false;      // a value beside the weights, which no norm counts
   int moments = 2;             // how many the optimizer keeps: none, mu, or mu and nu
   DType mu_dtype = DType::float32;

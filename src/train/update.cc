@@ -219,7 +219,8 @@ class Balance {
   double rate_;
 };
 
-// QK-Clip: after the optimizer's update, shrinks the weights of heads whose scores were above use_qk_clip's threshold.
+// QK-Clip: after the optimizer's update, shrinks the weights of heads whose scores were above use_qk_clip's threshold. As in MaxText, also
+// those that the optimizer leaves out.
 class Clip {
  public:
   Clip(Tensor highest, Tensor numbers, const config::Settings& settings)
@@ -242,7 +243,6 @@ class Clip {
     }
     const std::int64_t layers = elements(shape) / of.width();
     const Tensor each_pass = of.next(layers);
-    if (trained.is_frozen) return weight;
     Builder& builder = *weight.builder;
     const Tensor highest = builder.add_one(Op::highest, "max_logits", {each_pass}, {}, {1, layers, of.width()}, DType::float32);
     return builder.add_one(Op::clip_update, "qk_clip", {weight, graph::reshape(highest, std::move(shape)), numbers_}, clip, weight.shape(),
