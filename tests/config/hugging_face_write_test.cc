@@ -32,8 +32,10 @@ TEST(HuggingFaceWrite, AModelThatNoConfigTellsIsRefused) {
   EXPECT_EQ(refused_by("model_name=mixtral-8x7b"), "no error");
   EXPECT_EQ(refused_by("model_name=deepseek3-671b"), "no error");
   EXPECT_EQ(refused_by("model_name=gpt-oss-20b"), "no error");
-  EXPECT_EQ(refused_by("model_name=gpt-oss-20b mlp_activations=[sigmoid]"), "no error") << "experts have the first function alone";
-  EXPECT_THAT(refused_by("model_name=gpt-oss-20b mlp_activations=[silu,linear]"), HasSubstr("have no mlp_activations=silu"));
+  EXPECT_EQ(refused_by("model_name=gpt-oss-20b override_model_config=true mlp_activations=[sigmoid]"), "no error")
+      << "experts have the first function alone";
+  EXPECT_THAT(refused_by("model_name=gpt-oss-20b override_model_config=true mlp_activations=[silu,linear]"),
+              HasSubstr("have no mlp_activations=silu"));
   EXPECT_EQ(refused_by("model_name=qwen3-30b-a3b"), "no error");
   EXPECT_EQ(refused_by("model_name=qwen3-next-80b-a3b"), "no error");
 }

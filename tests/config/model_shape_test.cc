@@ -223,7 +223,8 @@ TEST(ModelShape, RefusesExpertsOfGptOssThatAreClampedToNothing) {
   EXPECT_EQ(shape_refusal(by_hand),
             "the defaults: mlp_activations_limit is -1, and gpt_oss clamps what enters its experts' activations to it in any case, as in "
             "MaxText\n  fix: mlp_activations_limit=7.0, as its presets have");
-  EXPECT_THAT(shape_refusal("model_name=gpt-oss-20b mlp_activations_limit=0"), HasSubstr("mlp_activations_limit is 0, and gpt_oss clamps"));
+  EXPECT_THAT(shape_refusal("model_name=gpt-oss-20b override_model_config=true mlp_activations_limit=0"),
+              HasSubstr("mlp_activations_limit is 0, and gpt_oss clamps"));
   EXPECT_EQ(shape_of(by_hand + "mlp_activations_limit=3").moe.limit, 3);
 }
 
