@@ -230,7 +230,10 @@ Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& w
     return start_with(source.paths.front(), trainer, workers);
   for (std::size_t i = 0; i < source.paths.size(); ++i) {
     Candidate candidate(source.paths[i], settings_, asked);
-    if (!candidate.take(trainer, workers, company_, i + 1 < source.paths.size())) continue;
+    if (!candidate.take(trainer, workers, company_, i + 1 < source.paths.size())) {
+      trainer.clear_moments();  // some may have been read before the damage was found, and the next one may have parameters only
+      continue;
+    }
     const store::About& about = candidate.about();
     const std::int64_t next = asked == Restored::all ? about.step + 1 : 0;
     trainer.go_on_after(next - 1);

@@ -125,6 +125,13 @@ std::vector<std::string_view> Trainer::changed_by(const plan::Instruction& instr
   return names;
 }
 
+void Trainer::clear_moments() {
+  for (const Trained& trained : parameters()) {
+    if (trained.moments > 0) state_->clear(trained.mu());
+    if (trained.moments > 1) state_->clear(trained.nu());
+  }
+}
+
 void Trainer::go_on_after(std::int64_t step) {
   lost_.clear();
   steps_done_ = step + 1;

@@ -78,6 +78,7 @@ class Trainer {
   std::vector<store::Block> state_share(const std::string& name) const { return state_->share(name); }
   // The names of the states that an instruction changes.
   std::vector<std::string_view> changed_by(const plan::Instruction& instruction) const;
+  void clear_moments();  // sets them to zero, as they are before the first step
   // To be called once all states have been written through their parts: the next step is the one after `step`.
   void go_on_after(std::int64_t step);
   RecentSteps& recent() { return recent_; }

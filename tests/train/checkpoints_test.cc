@@ -276,6 +276,22 @@ TEST(KeptRuns, TakeTheParametersAloneUnderAnotherOptimizer) {
   EXPECT_THAT(outcome.out, HasSubstr("completed step: 3"));
 }
 
+// Moments that were read from a checkpoint before its damage was found are not left behind.
+TEST(KeptRuns, TakeNoMomentsOfADamagedCheckpoint) {
+  const Kept kept(kTinyModel);
+  ASSERT_EQ(kept.run("steps=3 opt_type=sgd").code, 0);
+  ASSERT_EQ(kept.run("steps=4").code, 0);
+  const auto undamaged = numbers_in(kept.at(3));
+  const std::string path = kept.at(3) + "/data-00000.safetensors";
+  std::string bytes = test::read_text(path);
+  bytes[bytes.size() - 10] = static_cast<char>(bytes[bytes.size() - 10] ^ 4);
+  test::write_file(path, bytes);
+  const Outcome outcome = kept.run("steps=4");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the checkpoint before it is taken"), HasSubstr("moments begin at zero")));
+  EXPECT_EQ(numbers_in(kept.at(3)), undamaged);
+}
+
 TEST(KeptRuns, AreRefusedTheCheckpointsOfAnotherModel) {
   const Kept kept(kTinyModel);
   kept.run("steps=1");
