@@ -80,7 +80,7 @@ void rename_path(const std::string& from, const std::string& to) {
 
 void remove_folder(const std::string& path) {
   std::error_code error;
-  std::filesystem::remove(path + "/index.json", error);
+  if (!std::filesystem::is_symlink(path, error)) std::filesystem::remove(path + "/index.json", error);
   std::filesystem::remove_all(path, error);
   if (error) fail("the folder cannot be removed: " + error.message(), path, "remove it by hand");
 }

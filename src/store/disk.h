@@ -23,7 +23,7 @@ void sync(int file, const std::string& path);
 void sync_folder(const std::string& path);
 void rename_path(const std::string& from, const std::string& to);
 // Removes a folder with its contents, if it exists: index.json first, so that a folder that is left half removed is not taken for a
-// checkpoint.
+// checkpoint. Of a symbolic link, only the link is removed.
 void remove_folder(const std::string& path);
 
 }  // namespace moesh::store

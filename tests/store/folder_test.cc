@@ -52,6 +52,23 @@ TEST_F(CheckpointFolder, HasThoseWithoutAnIndexToo) {
   EXPECT_THAT(steps_in(folder_.path()), ElementsAre(4, 6, 8, 9));
 }
 
+// A checkpoint that was moved elsewhere, with a link in its place, stays there whole.
+TEST_F(CheckpointFolder, LosesOnlyTheLinkToACheckpointElsewhere) {
+  for (const char* step : {"2", "4"}) save(step);
+  fs::create_directory(at("archive"));
+  fs::rename(at("2"), at("archive/2"));
+  fs::create_directory_symlink(at("archive/2"), at("2"));
+  EXPECT_THAT(keep_newest(folder_.path(), 1), ElementsAre(2));
+  EXPECT_THAT(names(), UnorderedElementsAre("4", "archive"));
+  EXPECT_EQ(Checkpoint(at("archive/2")).index().about.step, 7);
+  fs::create_directory_symlink(at("archive/2"), at("6"));
+  Saving again(at("6"), {"1.0", "today", 6, 96, "adamw", 12, {}, {}}, {});
+  again.wait();
+  EXPECT_EQ(again.error(), "");
+  EXPECT_EQ(Checkpoint(at("6")).index().about.step, 6);
+  EXPECT_EQ(Checkpoint(at("archive/2")).index().about.step, 7) << "one that replaces the link";
+}
+
 // A process that dies leaves each in one place or in the other, whole.
 TEST_F(CheckpointFolder, MayKeepThoseThatAreTooManyAside) {
   for (const char* step : {"2", "4", "6"}) save(step);
