@@ -7,13 +7,14 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
 
 namespace moesh::data {
 namespace {
 
-constexpr const char* kOfNone = "-";   // a place that no data gave
+constexpr const char* kOfNone = "-";  // a place that no data gave
 constexpr std::int64_t kRowsOfEach = 1024;  // average per source in a block, within which the sources come in a random order
 
 struct Turn {
@@ -39,6 +40,32 @@ class Joined : public TokenSource {
  protected:
   explicit Joined(std::vector<std::unique_ptr<TokenSource>> sources) : sources_(std::move(sources)) {}
   virtual std::string share_words(std::size_t) const { return ""; }
+
+  // Lets source i go on with its row rows[i] from its place among those that several sources gave: the one at the same position, or, if
+  // the sources have been exchanged for others or put in another order, any that is its own.
+  bool begin_each(const std::vector<std::int64_t>& rows, const std::string& place) {
+    std::vector<std::string> places = place.empty() ? std::vector<std::string>(sources_.size()) : moesh::split(place, ';');
+    std::vector<bool> goes_on(sources_.size(), false);
+    const auto take = [&](std::size_t source, std::string& from) {
+      if (goes_on[source] || from == kOfNone) return;
+      goes_on[source] = sources_[source]->begin(rows[source], from);
+      if (goes_on[source]) from = kOfNone;
+    };
+    for (std::size_t i = 0; i < std::min(sources_.size(), places.size()); ++i) take(i, places[i]);
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      for (std::string& from : places) take(i, from);
+      if (!goes_on[i]) sources_[i]->begin(rows[i], kOfNone);
+    }
+    const bool any = std::find(goes_on.begin(), goes_on.end(), true) != goes_on.end();
+    for (std::size_t i = 0; any && i < sources_.size(); ++i) {
+      if (!goes_on[i]) {
+        log_notice(fmt::format("{}: other than when the checkpoint was saved, or read otherwise: it begins at its beginning, unlike the "
+                               "other sources",
+                               sources_[i]->describe()));
+      }
+    }
+    return any;
+  }
 
   std::vector<std::unique_ptr<TokenSource>> sources_;
 };
@@ -78,11 +105,9 @@ class Blend : public Joined {
   }
 
   bool begin(std::int64_t row, const std::string& place) override {
-    std::vector<std::string> places = moesh::split(place, ';');
-    bool is_same = place.empty() || places.size() == sources_.size();
-    if (place.empty() || !is_same) places.assign(sources_.size(), place.empty() ? "" : kOfNone);
-    for (std::size_t i = 0; i < sources_.size(); ++i) is_same = sources_[i]->begin(next_of(i, row), places[i]) && is_same;
-    return is_same;
+    std::vector<std::int64_t> rows;
+    for (std::size_t i = 0; i < sources_.size(); ++i) rows.push_back(next_of(i, row));
+    return begin_each(rows, place);
   }
 
  private:
@@ -131,6 +156,17 @@ class Blend : public Joined {
   std::size_t largest_ = 0;
   std::int64_t block_ = -1;
   std::vector<Turn> turns_;  // of block block_
+};
+
+// One source, which may have been one of several when the checkpoint was saved.
+class Alone : public Joined {
+ public:
+  explicit Alone(std::vector<Weighted> source) : Joined(sources_of(source)) {}
+
+  std::int64_t rows(std::int64_t length) override { return sources_.front()->rows(length); }
+  Example example(std::int64_t row, std::int64_t length) override { return sources_.front()->example(row, length); }
+  std::string place(std::int64_t row, std::int64_t length) override { return sources_.front()->place(row, length); }
+  bool begin(std::int64_t row, const std::string& place) override { return begin_each({row}, place); }
 };
 
 class Chain : public Joined {
@@ -184,7 +220,7 @@ std::vector<WeightedPath> weighted_paths(const config::Settings& settings, const
 }
 
 std::unique_ptr<TokenSource> blended(std::vector<Weighted> sources, std::int64_t seed) {
-  if (sources.size() == 1) return std::move(sources.front().source);
+  if (sources.size() == 1) return std::make_unique<Alone>(std::move(sources));
   return std::make_unique<Blend>(std::move(sources), seed);
 }
 

@@ -15,10 +15,13 @@
 #include "base/log.h"
 #include "base/rounding.h"
 #include "base/system.h"
+#include "store/hash.h"
 
 namespace moesh::data {
 namespace {
 
+constexpr std::size_t kSampled = 64;    // most files whose beginning and end are looked at to tell data apart
+constexpr std::int64_t kSample = 4096;  // bytes at either end
 constexpr const char* kCheck = "check the path: dataset_path, or eval_dataset_path for evaluation";
 
 using Inode = std::pair<dev_t, ino_t>;
@@ -108,11 +111,13 @@ DataFiles::DataFiles(const std::string& path) {
   const struct stat status = status_of(path);
   if (S_ISDIR(status.st_mode)) {
     add_folder(path);
+    identify();
     return;
   }
   if (!S_ISREG(status.st_mode)) refuse("a pipe or a device, a file or a folder was expected", path, kCheck);
   if (status.st_size == 0) refuse("the file is empty", path, "name a file with something in it");
   add(file_at(path, status));
+  identify();
 }
 
 // Links are followed only to files that are not in the folder themselves.
@@ -143,10 +148,19 @@ void DataFiles::add(DataFile file) {
   files_.push_back(std::move(file));
 }
 
-std::string DataFiles::identity() const {
-  std::string sizes;
-  for (const DataFile& file : files_) sizes += fmt::format("{} ", file.bytes);
-  return sizes;
+void DataFiles::identify() {
+  for (const DataFile& file : files_) identity_ += fmt::format("{} ", file.bytes);
+  store::Hasher samples;
+  const std::size_t sampled = std::min(kSampled, files_.size());
+  for (std::size_t i = 0; i < sampled; ++i) {
+    const DataFile& file = files_[i * files_.size() / sampled];
+    const std::int64_t bytes = std::min(kSample, file.bytes);
+    for (const std::int64_t begin : {std::int64_t{0}, file.bytes - bytes}) {
+      const std::string sample = text(file, begin, begin + bytes);
+      samples.add(sample.data(), sample.size());
+    }
+  }
+  identity_ += store::hash_text(samples.hash());
 }
 
 void DataFiles::read(std::int64_t first, std::span<std::byte> bytes) const {

@@ -27,7 +27,8 @@ class DataFiles {
 
   const std::vector<DataFile>& files() const { return files_; }
   std::int64_t size() const { return size_; }
-  std::string identity() const;  // equal for files of the same sizes in the same order
+  // Equal for files of the same sizes in the same order, if their beginnings and ends are equal too.
+  const std::string& identity() const { return identity_; }
 
   // Reads the bytes from `first` on. Fails if a file is no longer what it was.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
@@ -37,9 +38,11 @@ class DataFiles {
  private:
   void add_folder(const std::string& path);
   void add(DataFile file);
+  void identify();
 
   std::vector<DataFile> files_;
   std::int64_t size_ = 0;
+  std::string identity_;
 };
 
 // A part of a file; a block never spans two files.

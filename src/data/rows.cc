@@ -13,6 +13,8 @@
 namespace moesh::data {
 namespace {
 
+constexpr std::int64_t kMostRows = std::int64_t{1} << 40;  // a larger number is not one that a run has written
+
 // Rows that follow from their numbers. A place is the number of a row, of these data.
 class Numbered : public TokenSource {
  public:
@@ -21,7 +23,7 @@ class Numbered : public TokenSource {
   bool begin(std::int64_t row, const std::string& place) final {
     const std::vector<std::string> parts = split(place, ' ');
     const auto number = parts.size() == 2 && parts[0] == identity_ ? parse_integer(parts[1]) : std::nullopt;
-    const bool is_same = number && *number >= 0 && *number <= row;
+    const bool is_same = number && *number >= 0 && *number <= kMostRows;
     before_ = place.empty() ? 0 : row - (is_same ? *number : 0);
     return place.empty() || is_same;
   }
@@ -34,13 +36,13 @@ class Numbered : public TokenSource {
 
  private:
   std::string identity_;
-  std::int64_t before_ = 0;  // rows that were of other data
+  std::int64_t before_ = 0;  // rows that were of other data; negative if other shares would have taken fewer of these
 };
 
 class Stream : public Numbered {
  public:
   Stream(std::string about, std::unique_ptr<TokenSequence> tokens, std::int64_t length, Order order)
-      : Numbered(fmt::format("stream {} {}", tokens->size(), length), order),
+      : Numbered(fmt::format("stream {} {}", tokens->identity(), length), order),
         about_(std::move(about)),
         tokens_(std::move(tokens)),
         order_(order) {}

@@ -32,7 +32,7 @@ class TokenSource {
   // Where in the data a row begins, for a checkpoint; empty if it follows from the row's number.
   virtual std::string place(std::int64_t row, std::int64_t length);
   // Lets row `row` begin at a place that was given before. Returns false if the place is one of other data; this data then begins at its
-  // beginning.
+  // beginning. One that several others make up returns true if any of them goes on, and says itself which of them are other data.
   virtual bool begin(std::int64_t row, const std::string& place);
 
   // How many lines could not be read so far and were left out. May be asked while another thread makes rows.

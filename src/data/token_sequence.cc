@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "data/vocabulary.h"
+#include "store/hash.h"
 
 namespace moesh::data {
 namespace {
@@ -79,6 +80,8 @@ bool looks_like_four_bytes(const DataFiles& files, std::int64_t vocab_size) {
 
 }  // namespace
 
+std::string HeldTokens::identity() const { return store::hash_text(store::hash_of(tokens_.data(), tokens_.size() * sizeof tokens_[0])); }
+
 void HeldTokens::read(std::int64_t first, std::span<std::int32_t> tokens) const {
   std::copy_n(tokens_.begin() + first, tokens.size(), tokens.begin());
 }
@@ -87,6 +90,8 @@ FileTokens::FileTokens(DataFiles files, int width, std::int64_t vocab_size) : fi
   check_sizes();
   if (!holds_every_id(vocab_size, width)) check_vocabulary(vocab_size);
 }
+
+std::string FileTokens::identity() const { return fmt::format("{} {}", width_, files_.identity()); }
 
 void FileTokens::read(std::int64_t first, std::span<std::int32_t> tokens) const {
   std::vector<std::byte> bytes(tokens.size() * static_cast<std::size_t>(width_));

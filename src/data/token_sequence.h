@@ -17,6 +17,7 @@ class TokenSequence {
  public:
   virtual ~TokenSequence() = default;
   virtual std::int64_t size() const = 0;
+  virtual std::string identity() const = 0;  // equal if the tokens are equal, as far as that can be known without reading whole files
   virtual void read(std::int64_t first, std::span<std::int32_t> tokens) const = 0;
 };
 
@@ -24,6 +25,7 @@ class HeldTokens : public TokenSequence {
  public:
   explicit HeldTokens(Tokens tokens) : tokens_(std::move(tokens)) {}
   std::int64_t size() const override { return static_cast<std::int64_t>(tokens_.size()); }
+  std::string identity() const override;
   void read(std::int64_t first, std::span<std::int32_t> tokens) const override;
 
  private:
@@ -36,6 +38,7 @@ class FileTokens : public TokenSequence {
  public:
   FileTokens(DataFiles files, int width, std::int64_t vocab_size);
   std::int64_t size() const override { return files_.size() / width_; }
+  std::string identity() const override;
   void read(std::int64_t first, std::span<std::int32_t> tokens) const override;
 
  private:

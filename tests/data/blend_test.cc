@@ -1,13 +1,17 @@
 // Several data sources, blended in given shares.
 #include "data/blend.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/load.h"
+#include "data/open.h"
 #include "tests/data/rows_support.h"
 #include "tests/support.h"
 
@@ -74,6 +78,101 @@ TEST(Blend, GoesOnInEachSource) {
     EXPECT_TRUE(source->begin(row, "")) << row;
     EXPECT_FALSE(source->begin(row, "3;4")) << row;
     EXPECT_FALSE(source->begin(row, "3;4;-1")) << row;
+  }
+}
+
+// Three sources of equal size, one of small letters, one of capitals and one of digits, in one form of data.
+class Characters {
+ public:
+  explicit Characters(std::string type) : type_(std::move(type)) {
+    write("small", 'a', 26);
+    write("capital", 'A', 26);
+    write("digit", '0', 10);
+  }
+  std::string at(const std::string& name) const { return folder_.path() + "/" + name; }
+  void write(const std::string& name, char first, int count, int shift = 0) const {
+    std::string text;
+    for (int i = 0; i < 1200; ++i) {
+      if (type_ == "jsonl" && i % 15 == 0) text += i == 0 ? "{\"text\": \"" : "\"}\n{\"text\": \"";
+      text += static_cast<char>(first + (i * i * 7 + i / 3 + shift) % count);
+    }
+    folder_.write(name, text + (type_ == "jsonl" ? "\"}\n" : ""));
+  }
+  // `shares`: "small,0.9;digit,0.1".
+  std::unique_ptr<TokenSource> open(const std::string& shares, bool is_random) const {
+    std::vector<std::string> paths;
+    for (const std::string& share : moesh::split(shares, ';')) paths.push_back(at(share));
+    return open_source(config::load({"dataset_type=" + type_, "dataset_path=" + join(paths, ";"), "max_target_length=4", "vocab_size=40000",
+                                     fmt::format("enable_data_shuffling={}", is_random), type_ == "tokens" ? "token_bytes=2" : "steps=1"})
+                           .settings,
+                       4, 2);
+  }
+
+ private:
+  std::string type_;
+  test::TemporaryFolder folder_;
+};
+
+// The inputs of rows, by the source that they come from.
+std::map<std::string, Tokens> inputs_of(TokenSource& from, std::int64_t first, std::int64_t rows, std::map<std::string, Tokens> after = {}) {
+  for (std::int64_t row = first; row < first + rows; ++row) {
+    const Tokens inputs = from.example(row, 4).inputs;
+    const int letter = *std::find_if(inputs.begin(), inputs.end(), [](std::int32_t id) { return id != 0; }) % 256;
+    Tokens& all = after[letter >= 'a' ? "small" : letter >= 'A' ? "capital" : "digit"];
+    all.insert(all.end(), inputs.begin(), inputs.end());
+  }
+  return after;
+}
+
+void expect_straight(const Characters& of, bool is_random, const std::map<std::string, Tokens>& read) {
+  for (const auto& [name, inputs] : read) {
+    const auto alone = of.open(name + ",1;none,0", is_random);
+    const Tokens straight = inputs_of(*alone, 0, 300).at(name);
+    ASSERT_LE(inputs.size(), straight.size());
+    EXPECT_TRUE(std::equal(inputs.begin(), inputs.end(), straight.begin())) << name;
+  }
+}
+
+TEST(Blend, GoesOnInEachSourceUnderOtherSharesAndInAnotherOrder) {
+  for (const char* type : {"text", "tokens", "jsonl"}) {
+    for (const bool is_random : {false, true}) {
+      const Characters of(type);
+      const auto before = of.open("small,0.9;capital,0.1", is_random);
+      const auto first = inputs_of(*before, 0, 100);
+      const std::string place = before->place(100, 4);
+      for (const char* shares : {"small,0.9;capital,0.1", "small,0.1;capital,0.9", "capital,0.5;small,0.5", "capital,1;digit,0",
+                                 "small,1;digit,0", "digit,0.3;capital,0.4;small,0.3"}) {
+        const auto after = of.open(shares, is_random);
+        EXPECT_TRUE(after->begin(100, place)) << type << " " << shares;
+        expect_straight(of, is_random, inputs_of(*after, 100, 100, first));
+      }
+      const auto alone = of.open("small,1;digit,0", is_random);
+      const auto of_alone = inputs_of(*alone, 0, 50);
+      const auto with_more = of.open("digit,0.5;small,0.5", is_random);
+      EXPECT_TRUE(with_more->begin(50, alone->place(50, 4)));
+      expect_straight(of, is_random, inputs_of(*with_more, 50, 50, of_alone));
+      EXPECT_FALSE(of.open("digit,1;small,0", is_random)->begin(100, place));
+    }
+  }
+}
+
+TEST(Blend, NamesTheSourceThatIsOther) {
+  for (const char* type : {"text", "tokens", "jsonl"}) {
+    const Characters of(type);
+    const auto before = of.open("small,0.5;capital,0.5", false);
+    const auto first = inputs_of(*before, 0, 100);
+    const std::string place = before->place(100, 4);
+    of.write("capital", 'A', 26, 3);  // of the same size
+    const auto after = of.open("small,0.5;capital,0.5", false);
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(after->begin(100, place));
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_THAT(said, ::testing::AllOf(HasSubstr(of.at("capital")),
+                                       HasSubstr(": other than when the checkpoint was saved, or read otherwise: it begins at its "
+                                                 "beginning, unlike the other sources")));
+    EXPECT_THAT(said, ::testing::Not(HasSubstr(of.at("small"))));
+    const auto read = inputs_of(*after, 100, 100, {{"small", first.at("small")}});
+    expect_straight(of, false, read);
   }
 }
 

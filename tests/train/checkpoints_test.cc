@@ -126,7 +126,7 @@ TEST(KeptRuns, GoOnInTheMiddleOfTheirDocuments) {
   EXPECT_THAT(same.run("steps=7 data_shuffle_seed=4").err, HasSubstr("the data are other than when the checkpoint was saved, or are read otherwise: they begin at their beginning"));
 }
 
-// By the kind, the size and the order of the data, whatever their names.
+// By the kind, the size, the beginning and the order of the data, whatever their names.
 TEST(KeptRuns, SayThatTheirDataBeginAnew) {
   const TemporaryFolder folder;
   std::string letters;
