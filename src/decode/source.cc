@@ -10,17 +10,14 @@
 #include "base/log.h"
 #include "base/rounding.h"
 #include "base/text.h"
-#include "base/whole_file.h"
 #include "config/hugging_face.h"
 #include "config/keys.h"
 #include "config/schema.h"
-#include "store/folder.h"
-#include "store/index.h"
+#include "store/newest.h"
 
 namespace moesh::decode {
 namespace {
 
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 constexpr const char* kOfTexts = "dataset_type=text";  // what tokenizers are of
 
 bool says_devices(const std::string& word) {
@@ -31,8 +28,7 @@ std::vector<std::string> settings_of(const std::string& model) {
   if (config::is_hugging_face(model)) {
     return {kOfTexts, "model_name=" + model, "tokenizer_path=" + config::hugging_face_folder(model)};
   }
-  const std::string path = store::checkpoints_at(model).front() + "/index.json";
-  const store::Index index = store::parse_index(read_file(path, "the index", kMostBytes, ""), path);
+  const store::Index index = store::newest_index(model);
   const std::map<std::string, std::string> settings(index.about.settings.begin(), index.about.settings.end());
   const bool has_rule_set = settings.contains("custom_mesh_and_rule");
   std::vector<std::string> request{kOfTexts};

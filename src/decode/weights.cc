@@ -5,19 +5,21 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "config/hugging_face.h"
-#include "store/checkpoint.h"
-#include "store/folder.h"
+#include "store/newest.h"
 #include "train/hugging_face.h"
 
 namespace moesh::decode {
 namespace {
 
 std::string read_checkpoint(const std::vector<train::Target>& targets, const std::string& path, backend::Workers& workers) {
-  store::Checkpoint checkpoint(store::checkpoints_at(path).front());
-  check_fit(targets, checkpoint, train::Unread::prediction_modules);
-  restore(targets, checkpoint, workers);
-  return fmt::format("the parameters of step {} from {}, {}", checkpoint.index().about.step, checkpoint.folder(),
-                     human_bytes(checkpoint.bytes_read()));
+  std::string words;
+  const auto check = [&](const store::Checkpoint& from) { check_fit(targets, from, train::Unread::prediction_modules); };
+  const auto read = [&](store::Checkpoint& from) {
+    restore(targets, from, workers);
+    words = fmt::format("the parameters of step {} from {}, {}", from.index().about.step, from.folder(), human_bytes(from.bytes_read()));
+  };
+  store::with_newest_whole(path, check, read);
+  return words;
 }
 
 std::string read_hugging_face(const std::vector<train::Target>& targets, const models::ModelRequest& request, const std::string& folder,

@@ -9,7 +9,7 @@
 
 namespace moesh::decode {
 
-// Reads the parameters of `graph` from a Hugging Face folder, from a run's newest checkpoint, or from a checkpoint. Returns a line on
+// Reads the parameters of `graph` from a Hugging Face folder, from a run's newest whole checkpoint, or from a checkpoint. Returns a line on
 // what was read.
 std::string read_weights(Decoder& decoder, const graph::Graph& graph, const models::ModelRequest& request, const std::string& path,
                          backend::Workers& workers);

@@ -15,6 +15,7 @@
 #include "sharding/spec.h"
 #include "store/checkpoint.h"
 #include "store/disk.h"
+#include "store/newest.h"
 #include "train/hugging_face.h"
 #include "train/restore.h"
 
@@ -121,7 +122,7 @@ class Candidate {
     const std::vector<std::string> damages = company.all_say(damage, "at a checkpoint that is read");
     if (!has_next) end_at(damages, own);
     const auto found = std::find_if(damages.begin(), damages.end(), [](const std::string& of) { return !of.empty(); });
-    if (found != damages.end()) log_notice(*found + "\n  the checkpoint before it is taken");
+    if (found != damages.end()) log_notice(*found + store::kOneBeforeIsTaken);
     return found == damages.end();
   }
 

@@ -20,7 +20,7 @@
 #include "config/load.h"
 #include "store/checkpoint.h"
 #include "store/disk.h"
-#include "store/folder.h"
+#include "store/newest.h"
 #include "store/saving.h"
 #include "train/hugging_face.h"
 #include "train/interrupts.h"
@@ -270,17 +270,22 @@ Converted to_checkpoint(const Conversion& conversion, const config::Settings& se
 }
 
 Converted to_hugging_face(const Conversion& conversion, backend::Workers& workers) {
-  NewFolder folder(conversion.to);
-  store::Checkpoint checkpoint(store::checkpoints_at(conversion.from).front());
-  const config::Settings settings = config::load(request_of(checkpoint.index().about.settings)).settings;
-  Outgoing outgoing(checkpoint, settings, conversion.dtype, workers);
-  const store::StoredType type = outgoing.written().front().type;
-  replace_file(folder.part() + "/config.json", config::hugging_face_config_of(settings, std::string(name_of(type))),
-               "choose another folder");
-  write_with_progress(folder, outgoing.written(), conversion,
-                      [&](std::size_t index) { return outgoing.numbers(index); });
-  folder.keep();
-  return sum_of(outgoing.written());
+  std::optional<NewFolder> folder(std::in_place, conversion.to);
+  std::optional<Outgoing> outgoing;
+  const auto check = [&](store::Checkpoint& checkpoint) {
+    if (outgoing) folder.emplace(conversion.to);  // without what was written of a damaged one
+    const config::Settings settings = config::load(request_of(checkpoint.index().about.settings)).settings;
+    outgoing.emplace(checkpoint, settings, conversion.dtype, workers);
+    const store::StoredType type = outgoing->written().front().type;
+    replace_file(folder->part() + "/config.json", config::hugging_face_config_of(settings, std::string(name_of(type))),
+                 "choose another folder");
+  };
+  const auto write = [&](store::Checkpoint&) {
+    write_with_progress(*folder, outgoing->written(), conversion, [&](std::size_t index) { return outgoing->numbers(index); });
+  };
+  store::with_newest_whole(conversion.from, check, write);
+  folder->keep();
+  return sum_of(outgoing->written());
 }
 
 Converted rewrite_hugging_face(const Conversion& conversion) {
