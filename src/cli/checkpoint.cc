@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -24,9 +25,9 @@ namespace {
 
 constexpr Option kCheckpointOptions[] = {
     {"--filter", "TEXT", "show: only tensors whose name has this text"},
-    {"--keep", "N", "rm: how many of the newest stay"},
+    {"--keep", "N", "rm: how many of the newest whole ones stay"},
     {"--json", "", "all but rm: the same as JSON"},
-    {"--threads", "N", "check and diff: reads with N threads, not with one for each core that this process may keep busy"},
+    {"--threads", "N", "check, diff and rm: reads with N threads, not with one for each core that this process may keep busy"},
 };
 
 constexpr std::string_view kCheckpointExamples[] = {
@@ -271,7 +272,14 @@ int remove(const Arguments& arguments) {
   if (store::steps_in(folder).empty()) refuse("no checkpoint is there", path, "name the folder of a run that has some");
   const store::FolderLock lock(folder);
   store::clear_leftovers(folder);
-  const std::vector<std::int64_t> gone = store::keep_newest(folder, *keep);
+  backend::Workers workers(threads_of(arguments));
+  const auto is_whole = [&](const std::string& checkpoint) {
+    const Checked made = checked(checkpoint, workers);
+    if (made.damage.empty()) return made.verdict == "whole";
+    log_warning(fmt::format("{}: {}, so an older one stays in its place: {}", checkpoint, made.verdict, made.damage.front()));
+    return false;
+  };
+  const std::vector<std::int64_t> gone = store::keep_newest(folder, *keep, "", is_whole);
   fmt::print("{} removed, {} left\n", counted(static_cast<std::int64_t>(gone.size()), "checkpoint"), store::steps_in(folder).size());
   return 0;
 }
@@ -284,7 +292,7 @@ struct Act {
 
 constexpr Act kActs[] = {
     {"ls", list, "--json"}, {"show", show, "--filter --json"}, {"check", check, "--json --threads"}, {"diff", diff, "--json --threads"},
-    {"rm", remove, "--keep"}};
+    {"rm", remove, "--keep --threads"}};
 
 int run_checkpoint(const Arguments& arguments) {
   const std::string asked = arguments.words().empty() ? "" : arguments.words().front();
@@ -311,7 +319,7 @@ const Command kCheckpoint{
     "show tells the settings a checkpoint was saved with, and each tensor's type, shape, layout and hash. check reads all of it\n"
     "and holds every byte to its hash: exit code 1 when something is damaged or not read. diff tells other settings (the run's\n"
     "name and folder aside), tensors that one of them lacks, and how far values are apart: exit code 1 when something differs.\n"
-    "rm removes all but the newest N.",
+    "rm checks those that are to stay, and removes what is older than the newest N that are whole.",
     kCheckpointOptions,
     kCheckpointExamples,
     run_checkpoint};

@@ -105,10 +105,11 @@ void move_checkpoint(const std::string& path, const std::string& folder, std::in
 
 }  // namespace
 
-std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep, const std::string& aside) {
+std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep, const std::string& aside, const Counts& counts) {
   std::vector<std::int64_t> steps = steps_in(folder);
   std::erase_if(steps, [&](std::int64_t step) { return !has_index(checkpoint_path(folder, step)); });
-  steps.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, static_cast<std::int64_t>(steps.size()) - keep)));
+  for (std::int64_t kept = 0; kept < keep && !steps.empty(); steps.pop_back())
+    if (!counts || counts(checkpoint_path(folder, steps.back()))) ++kept;
   for (const std::int64_t step : steps) {
     const std::string path = checkpoint_path(folder, step);
     if (aside.empty()) remove_checkpoint(path);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,13 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step);
 // Whether the checkpoint has an index. Fails if the system cannot tell.
 bool has_index(const std::string& checkpoint);
 
-// Removes all checkpoints with an index but the newest `keep`, or moves them to the folder `aside` within if one is named. Returns the
-// steps of those that are gone.
-std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep, const std::string& aside = "");
+// Whether the checkpoint at a path is one of those that are to be kept; null: all are that have an index.
+using Counts = std::function<bool(const std::string&)>;
+
+// Removes all checkpoints with an index that are older than the newest `keep` that count, or moves them to the folder `aside` within if one
+// is named. Returns the steps of those that are gone.
+std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep, const std::string& aside = "",
+                                      const Counts& counts = nullptr);
 
 // Renames a folder so that it is no longer taken for a checkpoint, and returns its new path.
 std::string set_aside(const std::string& path);

@@ -82,6 +82,17 @@ TEST_F(CheckpointCommand, RemovesTheOldest) {
   EXPECT_THAT(outcome_of({"checkpoint", "rm", run(), "--keep", "0"}).err, HasSubstr("--keep 0: not a number from 1 to "));
 }
 
+// A damaged one is of no use to a run that goes on, so it does not take the place of one that is.
+TEST_F(CheckpointCommand, RemovesNoneForTheSakeOfADamagedOne) {
+  damage(3);
+  const Outcome removed = outcome_of({"checkpoint", "rm", run(), "--keep", "1"});
+  EXPECT_EQ(removed.out, "1 checkpoint removed, 2 left\n");
+  EXPECT_THAT(removed.err, AllOf(HasSubstr(at(3) + ": DAMAGED, so an older one stays in its place: "), HasSubstr("is damaged: the hash of bytes ")));
+  for (const int step : {2, 3}) EXPECT_TRUE(std::filesystem::exists(at(step))) << step;
+  damage(2);
+  EXPECT_EQ(outcome_of({"checkpoint", "rm", run(), "--keep", "1"}).out, "0 checkpoints removed, 2 left\n") << "none is whole";
+}
+
 TEST_F(CheckpointCommand, SaysWhatItWouldTake) {
   EXPECT_THAT(outcome_of({"checkpoint"}).err, HasSubstr("'': ls, show, check, diff or rm was expected"));
   EXPECT_THAT(outcome_of({"checkpoint", "ls"}).err, HasSubstr("0 paths for 'ls', one was expected"));

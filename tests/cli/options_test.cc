@@ -91,7 +91,7 @@ TEST(CheckpointActs, RefuseOptionsOfOthers) {
             "  fix: leave it out\n");
   for (const char* line : {"ls run --filter x", "ls run --threads 2", "show run --keep 2", "show run --threads 2",
                            "check run --filter x", "check run --keep 2", "diff a b --keep 2", "rm run --keep 2 --json",
-                           "rm run --keep 2 --filter x", "rm run --keep 2 --threads 2"}) {
+                           "rm run --keep 2 --filter x"}) {
     EXPECT_THAT(wrong_line(std::string("checkpoint ") + line), HasSubstr(" has no effect on `checkpoint ")) << line;
   }
 }
