@@ -441,7 +441,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   if (evaluation) show(request, "evaluated " + evaluation->describe() + "\n");
   std::optional<TraceFile> trace;
   if (company.is_first() && !settings.text("profiler").empty())
-    trace.emplace(settings, metrics.path(), trainer.plan(), request.where.target);
+    trace.emplace(settings, metrics.path(), trainer.plan(), request.where.target, start.step);
   std::optional<TensorBoard> board;
   if (company.is_first() && !folder.empty() && settings.boolean("enable_tensorboard"))
     board.emplace(folder + "/tensorboard", start.step, size.parameters, settings);

@@ -27,8 +27,8 @@ void check_place(const std::string& path) {
 }  // namespace
 
 TraceFile::TraceFile(const config::Settings& settings, const std::string& metrics_path, const plan::Plan& plan,
-                     const mesh::Topology& target)
-    : first_(settings.integer("skip_first_n_steps_for_profiler")),
+                     const mesh::Topology& target, std::int64_t first)
+    : first_(first + settings.integer("skip_first_n_steps_for_profiler")),
       end_(first_ + settings.integer("profiler_steps")),
       path_(path_beside(metrics_path)),
       timings_(forecast::timings_of(plan, cost::Network(plan.mesh, target))),

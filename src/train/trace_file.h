@@ -14,8 +14,10 @@ namespace moesh::train {
 
 class TraceFile {
  public:
-  // `metrics_path`: the trace is written beside this file. Refuses to replace a file that is not a trace written by moesh.
-  TraceFile(const config::Settings& settings, const std::string& metrics_path, const plan::Plan& plan, const mesh::Topology& target);
+  // `metrics_path`: the trace is written beside this file. `first`: the first step of this run, which may go on from a checkpoint; the
+  // steps that are left out count from it. Refuses to replace a file that is not a trace written by moesh.
+  TraceFile(const config::Settings& settings, const std::string& metrics_path, const plan::Plan& plan, const mesh::Topology& target,
+            std::int64_t first);
 
   // The spans that step `step` of this run fills in; null if it is not traced.
   std::vector<run::Span>* begin_step(std::int64_t step);

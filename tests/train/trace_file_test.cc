@@ -62,6 +62,17 @@ TEST(TraceFile, HasTheStepsThatAreAskedForAndWhatRanInThem) {
   EXPECT_EQ(planned, kernels + collectives);
 }
 
+// As in MaxText, the steps that are left out are the first ones of each run, also of one that goes on.
+TEST(TraceFile, CountsFromTheFirstStepOfARunThatGoesOn) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  const std::string run = kTracedRun + "enable_checkpointing=true skip_first_n_steps_for_profiler=1 profiler_steps=2 ";
+  EXPECT_THAT(cli::outcome(run + "steps=3").out, HasSubstr("Trace of steps 1 to 2, "));
+  EXPECT_THAT(cli::outcome(run + "steps=6").out, HasSubstr("Trace of steps 4 to 5, "));
+  EXPECT_THAT(test::read_text("out/r/metrics.trace.json"), AllOf(HasSubstr("\"step 4\""), HasSubstr("\"step 5\"")));
+  EXPECT_THAT(cli::outcome(run + "steps=7").out, HasSubstr("No step was traced: the run ended before step 7, "));
+}
+
 TEST(TraceFile, SaysWhereNothingWasTraced) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
