@@ -328,7 +328,7 @@ class Loop {
     const std::int64_t recent = parts_.trainer.recent().size();
     const StepMetrics metrics =
         parts_.trainer.run_step(batch, {.ends_before = parts_.checkpoints.guard(parts_.trainer), .spans = spans}).metrics;
-    if (parts_.trace) parts_.trace->end_step(step);
+    if (parts_.trace) attempt([&] { parts_.trace->end_step(step); });
     if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.raw_grad_norm)) {
       report_not_finite(parts_.trainer, metrics, batch, request_.settings);
     } else if (metrics.is_left_out) {
@@ -447,7 +447,13 @@ int train(const TrainRequest& request, backend::Workers& workers) {
     board.emplace(folder + "/tensorboard", start.step, size.parameters, settings);
   metrics.begin(settings, last_line(request.headline));
   Loop loop(request, size, {trainer, batches, checkpoints, metrics, board, evaluation, trace});
-  RunSummary run = loop.run(start.step, steps, last.is_missing);
+  RunSummary run;
+  try {
+    run = loop.run(start.step, steps, last.is_missing);
+  } catch (...) {
+    if (trace) trace->finish_failed();
+    throw;
+  }
   run.peak_bytes = footprint.process;
   run.planned_in_regions = in_regions;
   if (request.printed != Printed::metrics)

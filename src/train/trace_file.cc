@@ -1,7 +1,9 @@
 #include "train/trace_file.h"
 
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -48,12 +50,25 @@ void TraceFile::end_step(std::int64_t step) {
   if (!traces(step)) return;
   trace_.add(step, std::chrono::duration<double>(begin_ - origin_).count(), spans_);
   ++traced_;
+  if (step + 1 == end_) write();
 }
 
-std::string TraceFile::finish() const {
+void TraceFile::write() {
+  if (traced_ == 0 || std::exchange(is_written_, true)) return;
+  replace_file(path_, trace_.text(), "name another base_output_directory or metrics_file");
+}
+
+void TraceFile::finish_failed() noexcept {
+  try {
+    write();
+  } catch (const std::exception&) {  // that the trace is missing too is of no matter then
+  }
+}
+
+std::string TraceFile::finish() {
   if (end_ == first_) return "No step was traced, as profiler_steps=0 asks.\n";
   if (traced_ == 0) return fmt::format("No step was traced: the run ended before step {}, see skip_first_n_steps_for_profiler.\n", first_);
-  replace_file(path_, trace_.text(), "name another base_output_directory or metrics_file");
+  write();
   return fmt::format("Trace of steps {} to {}, for chrome://tracing or ui.perfetto.dev: {}\n", first_, first_ + traced_ - 1, path_);
 }
 

@@ -1,4 +1,6 @@
 // The trace that `profiler=` writes, checked on whole runs.
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -6,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/outcome.h"
+#include "tests/process.h"
 #include "tests/support.h"
 #include "tests/train/trainer_support.h"
 
@@ -71,6 +74,39 @@ TEST(TraceFile, CountsFromTheFirstStepOfARunThatGoesOn) {
   EXPECT_THAT(cli::outcome(run + "steps=6").out, HasSubstr("Trace of steps 4 to 5, "));
   EXPECT_THAT(test::read_text("out/r/metrics.trace.json"), AllOf(HasSubstr("\"step 4\""), HasSubstr("\"step 5\"")));
   EXPECT_THAT(cli::outcome(run + "steps=7").out, HasSubstr("No step was traced: the run ended before step 7, "));
+}
+
+TEST(TraceFile, IsThereOnceTheLastStepIsTraced) {
+  const test::TemporaryFolder folder;
+  const std::string runs = folder.path() + "/runs", path = runs + "/r/metrics.trace.json";
+  test::Process process(kTracedRun + "steps=1000000 profiler_steps=2 base_output_directory=" + runs, folder.path());
+  EXPECT_TRUE(test::wait_until([&] { return std::filesystem::exists(path); })) << process.err();
+  process.send(SIGKILL);
+  process.wait();
+  EXPECT_THAT(test::read_text(path), AllOf(HasSubstr("\"step 1\""), HasSubstr("\"step 2\"")));
+}
+
+TEST(TraceFile, IsLeftByARunThatFailsWithinTheStepsThatAreTraced) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  const cli::Outcome failed = cli::outcome(kTracedRun + "steps=30 learning_rate=1000000 warmup_steps_fraction=0 adam_weight_decay=1 "
+                                                        "skip_first_n_steps_for_profiler=0 profiler_steps=1000");
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("the loss of step "));
+  EXPECT_THAT(test::read_text("out/r/metrics.trace.json"), HasSubstr("\"step 0\""));
+}
+
+// A run whose trace cannot be written ends as one whose metrics cannot be.
+TEST(TraceFile, ThatCannotBeWrittenEndsTheRunWithACheckpoint) {
+  const test::TemporaryFolder folder;
+  const std::string runs = folder.path() + "/runs";
+  test::Process process(kTracedRun + "enable_checkpointing=true checkpoint_period=1000000 steps=1000000 base_output_directory=" + runs +
+                            " skip_first_n_steps_for_profiler=3000",
+                        folder.path());
+  ASSERT_TRUE(test::wait_until([&] { return std::filesystem::exists(runs + "/r/checkpoints/0"); })) << process.err();
+  std::filesystem::create_directory(runs + "/r/metrics.trace.json");
+  EXPECT_EQ(process.wait(), 2) << process.err();
+  EXPECT_THAT(process.err(), AllOf(HasSubstr("something else than a file lies there"), HasSubstr("saved checkpoint: ")));
 }
 
 TEST(TraceFile, SaysWhereNothingWasTraced) {
