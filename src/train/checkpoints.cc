@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <unordered_map>
 
 #include <fmt/core.h>
@@ -276,14 +277,31 @@ bool Checkpoints::is_due(std::int64_t step, bool is_last) const {
   return step % settings_.integer("checkpoint_period") == 0;
 }
 
+// The folder, within that of the checkpoints, of those that are too many; empty if they are removed.
+std::string Checkpoints::aside() const {
+  constexpr const char* kAside = "checkpoint_todelete_subdir";
+  return settings_.is_null(kAside) ? "" : settings_.text(kAside);
+}
+
+// Where the disk has no room for so many bytes, checkpoints that would go after the next one is saved go before. Moving them aside would
+// not make room.
+void Checkpoints::make_room(std::int64_t bytes) const {
+  const std::optional<std::int64_t> room = store::free_bytes(folder_);
+  if (!room || *room >= bytes) return;
+  if (aside().empty()) return remove_older(1);
+  const std::string there = folder_ + "/" + aside();
+  std::error_code error;
+  if (company_.is_first() && !std::filesystem::is_empty(there, error) && !error)
+    log_notice(fmt::format("the disk has {} left and the next checkpoint takes {}: remove what lies in {} to make room",
+                           human_bytes(*room), human_bytes(bytes), there));
+}
+
 // Removes those that are too many, or moves them aside. A failure does not end the run. `coming`: checkpoints about to be saved, which
 // count too; the newest one that is there stays all the same.
 void Checkpoints::remove_older(std::int64_t coming) const {
   if (settings_.is_null("max_num_checkpoints_to_keep") || !company_.is_first()) return;
-  constexpr const char* kAside = "checkpoint_todelete_subdir";
   try {
-    store::keep_newest(folder_, std::max<std::int64_t>(1, settings_.integer("max_num_checkpoints_to_keep") - coming),
-                       settings_.is_null(kAside) ? "" : settings_.text(kAside));
+    store::keep_newest(folder_, std::max<std::int64_t>(1, settings_.integer("max_num_checkpoints_to_keep") - coming), aside());
   } catch (const Error& error) {
     log_notice(fmt::format("older checkpoints stay: {}", error.what()));
   }
@@ -326,8 +344,7 @@ std::string Checkpoints::save_if_due(const Trainer& trainer, const Batches& batc
   std::string words = collect();
   asked_for_ = step;
   std::vector<store::Held> state = state_of(trainer);
-  // Where the disk is full, checkpoints that would go after the next one is saved go before.
-  if (const auto room = store::free_bytes(folder_); room && *room < bytes_of(state)) remove_older(1);
+  make_room(bytes_of(state));
   if (company_.count() > 1 && !make_folder(step)) return words;
   const store::Share share{company_.self(), company_.count(), settings_.real("collective_timeout")};
   saving_ = std::make_unique<store::Saving>(store::checkpoint_path(folder_, step), about(settings_, trainer, batches, step),

@@ -63,6 +63,8 @@ class Checkpoints {
   void set_aside_after(std::int64_t step) const;
   std::string save_if_due(const Trainer& trainer, const Batches& batches, bool is_last);
   std::string collect();
+  std::string aside() const;
+  void make_room(std::int64_t bytes) const;
   void remove_older(std::int64_t coming) const;
   template <typename Wait>
   void wait(const Wait& wait);

@@ -232,6 +232,24 @@ TEST(KeptRuns, MakeRoomOnAFullDisk) {
   EXPECT_THAT(store::steps_in(alone.folder()), ElementsAre(0));
 }
 
+// What is moved aside stays on the disk.
+TEST(KeptRuns, MoveNoneAsideToMakeRoom) {
+  const std::string large = kTinyModel + "vocab_size=8000 ";
+  const Kept measured(large), kept(large);
+  ASSERT_EQ(measured.run("steps=1").code, 0);
+  const SmallDisk disk(kept.folder(), 7 * bytes_in(measured.at(0)) / 2);
+  if (!disk.is_there()) GTEST_SKIP() << "no right to mount a disk";
+  const std::string aside = "checkpoint_period=1 max_num_checkpoints_to_keep=2 checkpoint_todelete_subdir=.todelete ";
+  ASSERT_EQ(kept.run("steps=3 " + aside).code, 0);
+  ASSERT_THAT(store::steps_in(kept.folder()), ElementsAre(1, 2));
+  const Outcome full = kept.run("steps=4 " + aside);
+  EXPECT_EQ(full.code, 1);
+  EXPECT_THAT(full.err, AllOf(HasSubstr(": remove what lies in " + kept.folder() + "/.todelete to make room"),
+                              HasSubstr("the checkpoint of step 3 is not saved")));
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(1, 2));
+  EXPECT_THAT(store::steps_in(kept.folder() + "/.todelete"), ElementsAre(0));
+}
+
 TEST(KeptRuns, GoOnFromAnEarlierStepAndSetTheLaterOnesAside) {
   const Kept kept(kTinyModel);
   kept.run("steps=6");
