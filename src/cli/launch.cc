@@ -26,6 +26,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "store/folder.h"
+#include "transport/processes.h"
 
 namespace moesh::cli {
 namespace {
@@ -137,14 +138,14 @@ void tell_killed(int signal, const std::vector<int>& processes) {
   for (const int number : processes) numbers.push_back(std::to_string(number));
   const std::string who = numbers.empty() ? "a process" : fmt::format("process{} {}", numbers.size() > 1 ? "es" : "", join(numbers, ", "));
   log_error(fmt::format("{} of the run {} ended by signal {} ({})\n  fix: look for what did that, such as a machine that ran out of "
-                        "memory; the newest checkpoint is whole",
-                        who, numbers.size() > 1 ? "were" : "was", signal, ::strsignal(signal)));
+                        "memory; {}",
+                        who, numbers.size() > 1 ? "were" : "was", signal, ::strsignal(signal), transport::kWhatIsLeft));
 }
 
 void tell_mpirun_killed(int signal) {
   log_error(fmt::format("mpirun, which holds the processes of the run together, was ended by signal {} ({})\n  fix: look for what did "
-                        "that; the newest checkpoint is whole",
-                        signal, ::strsignal(signal)));
+                        "that; {}",
+                        signal, ::strsignal(signal), transport::kWhatIsLeft));
 }
 
 // For a signal that makes the process that receives it end the run properly, with a checkpoint.

@@ -11,6 +11,9 @@
 
 namespace moesh::transport {
 
+// What is true of every run that ended without saving a checkpoint.
+inline constexpr const char* kWhatIsLeft = "the run can go on from its newest whole checkpoint, if it has one";
+
 class Processes {
  public:
   virtual ~Processes() = default;

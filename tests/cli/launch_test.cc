@@ -176,6 +176,7 @@ TEST_F(LaunchSlow, TheDeathOfMpirunIsItsOwn) {
   test::kill_process(test::child_of(process), SIGKILL);
   EXPECT_EQ(process.wait(), 137);
   EXPECT_THAT(process.err(), HasSubstr("mpirun, which holds the processes of the run together, was ended by signal 9 (Killed)"));
+  EXPECT_THAT(process.err(), HasSubstr("; the run can go on from its newest whole checkpoint, if it has one"));
   EXPECT_TRUE(test::wait_until([&] { return test::process_of(folder.path() + "\0", 0) == 0; }));
 }
 

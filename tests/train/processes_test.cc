@@ -203,7 +203,8 @@ TEST_F(Together, AProcessThatDoesNotAnswerIsGivenUp) {
     ASSERT_TRUE(test::wait_until([&] { return process.out().find("completed step: 3") != std::string::npos; })) << process.err();
     ASSERT_EQ(::kill(test::process_of(folder.path(), 1), SIGSTOP), 0);
     EXPECT_NE(process.wait(), 0);
-    EXPECT_THAT(process.err(), AllOf(HasSubstr(" has sent nothing for "), HasSubstr("raise collective_timeout")));
+    EXPECT_THAT(process.err(), AllOf(HasSubstr(" has sent nothing for "),
+                                     HasSubstr("or raise collective_timeout; the run can go on from its newest whole checkpoint, if it has one")));
   }
 }
 
@@ -217,6 +218,7 @@ TEST_F(Together, AProcessThatIsKilledEndsAllAndTheRunIsStartedAgain) {
   ASSERT_EQ(::kill(test::process_of(folder.path(), 1), SIGKILL), 0);
   EXPECT_EQ(process.wait(), 0) << process.err();
   EXPECT_THAT(process.err(), AllOf(HasSubstr("process 1 of the run was ended by signal 9 (Killed)"),
+                                   HasSubstr("such as a machine that ran out of memory; the run can go on from its newest whole checkpoint, if"),
                                    HasSubstr("it is started again from its newest checkpoint, 1 of 2 times")));
   const test::Outcome differs =
       test::outcome_of({"checkpoint", "diff", whole.newest(), store::checkpoints_at(folder.path() + "/r").front()});

@@ -44,7 +44,7 @@ void check(int code, const char* what) {
   int size = 0;
   if (MPI_Error_string(code, words, &size) != MPI_SUCCESS) size = 0;
   fail(fmt::format("{} fails: {}", what, std::string_view(words, static_cast<std::size_t>(size))), "the processes of the run",
-       "look after their machines and the network between them; the newest checkpoint is whole");
+       fmt::format("look after their machines and the network between them; {}", kWhatIsLeft));
 }
 
 class Mpi final : public Processes, public Endpoint {
@@ -201,7 +201,7 @@ class Mpi final : public Processes, public Endpoint {
       if (waited > timeout_) {
         fail(fmt::format("process {} has sent nothing for {:.0f} s, process {} waits {}", other, waited, self_, waits()),
              "the processes of the run",
-             "look after that process and its machine, or raise collective_timeout; the newest checkpoint is whole");
+             fmt::format("look after that process and its machine, or raise collective_timeout; {}", kWhatIsLeft));
       }
       if (waited > 1e-3) std::this_thread::sleep_for(std::chrono::microseconds(waited > 0.1 ? 500 : 20));
     }
