@@ -50,6 +50,11 @@ off_t size_of(const Descriptor& file) {
   return status.st_size;
 }
 
+bool is_removed(const Descriptor& file) {
+  struct stat status {};
+  return ::fstat(file.number(), &status) == 0 && status.st_nlink == 0;
+}
+
 // The offset after the last whole line.
 off_t end_of_lines(const Descriptor& file) {
   std::vector<char> block(1 << 16);
@@ -92,6 +97,7 @@ LineFile::LineFile(std::string path, std::string_view signature) : path_(std::mo
   file_ = open_for_lines(path_);
   ::fstat(file_.number(), &status);
   is_regular_ = S_ISREG(status.st_mode);
+  has_name_ = status.st_nlink > 0;
   if (!is_regular_) return;
   if (is_printed_to(status)) refuse("the file is the one that the output goes to", path_, "name another file");
   take(signature);
@@ -120,6 +126,8 @@ void LineFile::take(std::string_view signature) {
 }
 
 void LineFile::append(std::string_view line) {
+  if (has_name_ && is_removed(file_))
+    fail("the metrics could not be written: the file has been removed", path_, "leave the folder of a run alone until it has ended");
   const std::string whole = std::string(line) + "\n";
   const off_t before = is_regular_ ? size_of(file_) : 0;
   for (std::size_t done = 0; done < whole.size();) {

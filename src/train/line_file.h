@@ -18,7 +18,8 @@ class LineFile {
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  void append(std::string_view line);  // writes the line and its newline, or nothing
+  // Writes the line and its newline, or nothing. Fails if the file has been removed, as nobody would ever read the line.
+  void append(std::string_view line);
   const std::string& path() const { return path_; }
   bool had_lines() const { return had_lines_; }  // whether there were lines before this run
 
@@ -28,6 +29,7 @@ class LineFile {
   std::string path_;
   Descriptor file_;
   bool is_regular_ = false;
+  bool has_name_ = false;  // when it was opened; one that is passed on by its descriptor may have none
   bool is_new_ = false;
   bool had_lines_ = false;
 };

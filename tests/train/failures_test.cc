@@ -59,6 +59,16 @@ TEST_P(Failing, MetricsCostNoStep) {
   expect_saved(process.err());
 }
 
+TEST_P(Failing, AFolderThatIsRemovedCostsNoStep) {
+  Process process(command(""), folder.path());
+  wait_for(process, "completed step: 3");
+  std::filesystem::rename(folder.path() + "/r", folder.path() + "/gone");  // at once, so that no file comes into it meanwhile
+  std::filesystem::remove_all(folder.path() + "/gone");
+  EXPECT_EQ(process.wait(), 1);
+  EXPECT_THAT(process.err(), HasSubstr("r/metrics.jsonl: the metrics could not be written: the file has been removed"));
+  expect_saved(process.err());
+}
+
 TEST_P(Failing, DataCostNoStep) {
   for (const char* which : {"train", "eval"}) {
     for (const char* earlier : {"/r", "/out"}) std::filesystem::remove_all(folder.path() + earlier);

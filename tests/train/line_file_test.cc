@@ -163,6 +163,18 @@ TEST(LineFile, SaysWhyAFileCannotBeWritten) {
   EXPECT_THAT(message_of([&] { full.append("{}"); }), HasSubstr("could not be written: No space left on device"));
 }
 
+TEST(LineFile, SaysThatItsFileHasBeenRemoved) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/deep/er/lines";
+  LineFile file(path, kOurs);
+  file.append("{\"ours\": 1}");
+  std::filesystem::rename(folder.path() + "/deep", folder.path() + "/moved");
+  file.append("{\"ours\": 2}");
+  std::filesystem::remove_all(folder.path() + "/moved");
+  EXPECT_EQ(message_of([&] { file.append("{\"ours\": 3}"); }),
+            path + ": the metrics could not be written: the file has been removed\n  fix: leave the folder of a run alone until it has ended");
+}
+
 TEST(LineFile, WritesToAPipeThatIsRead) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/pipe";
