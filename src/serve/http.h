@@ -23,7 +23,8 @@ struct HttpLimits {
 
 struct HttpRequest {
   std::string method, path, content_type, body;
-  enum class Body { whole, too_long, cut_short } came = Body::whole;
+  // encoded: compressed, for instance, and thus not read; broken: its chunks cannot be told apart.
+  enum class Body { whole, too_long, cut_short, encoded, broken } came = Body::whole;
   std::function<bool()> is_alive;  // whether the client is still there
 };
 

@@ -144,6 +144,8 @@ HttpAnswer Service::metrics() const {
 
 Completion Service::read(const HttpRequest& request) {
   if (request.came == HttpRequest::Body::too_long) reject("the body is longer than --max-body", "", 413);
+  if (request.came == HttpRequest::Body::encoded) reject("the body is encoded: send it without Content-Encoding", "", 415);
+  if (request.came == HttpRequest::Body::broken) reject("a chunk of the body does not begin with its size", "", 400);
   if (request.came == HttpRequest::Body::cut_short) reject("the body did not come whole, or not in time", "", 408);
   if (lower(trim(request.content_type.substr(0, request.content_type.find(';')))) != "application/json") {
     reject(fmt::format("the body is '{}': Content-Type: application/json was expected", shorten(request.content_type, 80)), "", 415);

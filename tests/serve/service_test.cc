@@ -307,6 +307,28 @@ TEST(Serve, ClosesConnectionsWhoseRequestsAreNotUnderstood) {
   }
 }
 
+TEST(Serve, SaysAtOnceThatItCannotReadABody) {
+  Wanted wanted;
+  wanted.limits.read_seconds = 1e6;
+  const Serving serving(wanted);
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n", body = greedy("abc", 4);
+  const std::string length = fmt::format("Content-Length: {}\r\n\r\n", body.size());
+  const auto refused = [&](const std::string& request, int status, const std::string& words) {
+    HttpClient client(serving.port());
+    ASSERT_TRUE(client.send(request));
+    const Reply reply = client.receive();
+    EXPECT_EQ(reply.status, status) << request;
+    EXPECT_EQ(reply.headers.at("connection"), "close") << request;
+    EXPECT_EQ(message_of(reply), words) << request;
+    EXPECT_TRUE(client.is_closed()) << request;
+  };
+  for (const std::string encoding : {"gzip", "br", "x-own", "gzip, identity"})
+    refused(head + "Content-Encoding: " + encoding + "\r\n" + length + body, 415, "the body is encoded: send it without Content-Encoding");
+  for (const std::string chunk : {"zz\r\nabc\r\n0\r\n\r\n", "\r\n", "ffffffffffffffff\r\nabc"})
+    refused(head + "Transfer-Encoding: chunked\r\n\r\n" + chunk, 400, "a chunk of the body does not begin with its size");
+  EXPECT_EQ(answer_to(serving.port(), head + "Content-Encoding: identity\r\n" + length + body).status, 200);
+}
+
 // By the declared length, so that nobody waits for a body that may never come.
 TEST(Serve, RefusesAtOnceWhatIsDeclaredAsTooLong) {
   Wanted wanted;

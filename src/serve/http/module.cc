@@ -78,6 +78,19 @@ bool is_declared_longer(const httplib::Request& request, std::int64_t most) {
   return request.get_header_value<std::uint64_t>("Content-Length") > static_cast<std::uint64_t>(most);
 }
 
+// Whether the body is compressed or the like, so that it must be decoded before it can be read.
+bool is_encoded(const httplib::Request& request) {
+  const std::string encoding = request.get_header_value("Content-Encoding");
+  return !encoding.empty() && ::strcasecmp(encoding.c_str(), "identity") != 0;
+}
+
+// Tells the library, as it reads and writes, whether the client is still there; handlers find the connection of a request by it.
+struct ClientIsThere {
+  Socket& socket;
+  bool operator()(std::uint64_t, std::uint64_t) const { return socket.is_alive(); }
+};
+Socket& socket_of(const httplib::Request& request) { return request.progress.target<ClientIsThere>()->socket; }
+
 // Whether the library has read the head of a request; if not, where the next request begins is not known.
 bool is_understood(const httplib::Request& request) { return request.has_param(kPath); }
 
@@ -94,14 +107,14 @@ void prepare(httplib::Request& request, Socket& socket, std::int64_t most_bytes)
     for (const char* name : {"Content-Length", "Transfer-Encoding", "Expect"}) request.headers.erase(name);
     set(request.headers, "Connection", "close");
   }
-  request.progress = [&socket](std::uint64_t, std::uint64_t) { return socket.is_alive(); };
+  request.progress = ClientIsThere{socket};
   const bool has_length = request.has_header("Content-Length"), is_chunked = request.has_header("Transfer-Encoding");
   const bool takes_body = request.method == "POST" || request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE";
   if (takes_body && !has_length && !is_chunked) request.headers.emplace("Content-Length", "0");
-  const bool is_too_long = is_declared_longer(request, most_bytes);
-  if (is_too_long) request.headers.erase("Expect");  // so that the client is not told to send it
+  const bool is_unread = is_declared_longer(request, most_bytes) || is_encoded(request);
+  if (is_unread) request.headers.erase("Expect");  // so that the client is not told to send it
   // The connection closes after this request if the end of the body or of the answer is ambiguous, or if nothing reads the body.
-  const bool is_uncertain = (!takes_body && (has_length || is_chunked)) || is_too_long;
+  const bool is_uncertain = (!takes_body && (has_length || is_chunked)) || is_unread;
   if (is_uncertain || request.version == kOldVersion) set(request.headers, "Connection", "close");
 }
 
@@ -190,6 +203,7 @@ class Http final : public HttpServer, private httplib::Server {
   // the client would not receive the answer.
   HttpRequest::Body read_body(const httplib::Request& request, const httplib::ContentReader& reader, std::string& body) const {
     if (is_declared_longer(request, limits_.body_bytes)) return HttpRequest::Body::too_long;
+    if (is_encoded(request)) return HttpRequest::Body::encoded;
     const auto most = static_cast<std::size_t>(limits_.body_bytes);
     bool is_too_long = false;
     const bool is_whole = reader([&](const char* bytes, std::size_t count) {
@@ -197,13 +211,18 @@ class Http final : public HttpServer, private httplib::Server {
       if (!is_too_long) body.append(bytes, count);
       return true;
     });
-    return is_too_long ? HttpRequest::Body::too_long : is_whole ? HttpRequest::Body::whole : HttpRequest::Body::cut_short;
+    Socket& socket = socket_of(request);
+    const bool is_cut_short = !is_whole && socket.is_given_up();
+    if (!is_whole) socket.give_up();  // where the next request begins is not known
+    if (is_too_long) return HttpRequest::Body::too_long;
+    return is_whole ? HttpRequest::Body::whole : is_cut_short ? HttpRequest::Body::cut_short : HttpRequest::Body::broken;
   }
 
   void answer(const httplib::Request& request, httplib::Response& response, std::string body, HttpRequest::Body came) {
     if (request.has_param(kUnclear)) return give(handler_.refusal(400), response, true);
     const auto param = [&](const char* name) { return request.params.find(name)->second; };
     const auto is_alive = [&request] { return request.progress(0, 0); };
+    if (came == HttpRequest::Body::broken) response.set_header("Connection", "close");
     give(handler_.answer({request.method, param(kPath), param(kType), std::move(body), came, is_alive}), response,
          request.version == kOldVersion);
   }
