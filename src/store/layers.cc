@@ -21,6 +21,17 @@ struct Path {
 
 constexpr std::string_view kCycles = "/scanned_blocks", kLeft = "/layers_remainder", kWithin = "/local_layers/", kLast = "/global_layer/";
 
+constexpr std::string_view kAlone = "/layers_";       // a layer by itself
+constexpr std::int64_t kMostLayers = std::int64_t{1} << 32;  // a name with a larger number is not of a layer
+
+// The number of the layer that a group such as "mu/decoder/layers_3" is; nothing if it is something else.
+std::optional<std::int64_t> number_alone(const std::string& group) {
+  const std::size_t at = group.rfind('/');
+  if (at == std::string::npos || !std::string_view(group).substr(at).starts_with(kAlone)) return std::nullopt;
+  const auto number = parse_integer(std::string_view(group).substr(at + kAlone.size()));
+  return number && *number >= 0 && *number < kMostLayers ? number : std::nullopt;
+}
+
 // The path of a tensor in cycles whose layers, all but the last, are an inner stack.
 Path nested_path(Path path) {
   const bool is_left = path.group.ends_with(kLeft), is_last = path.rest.starts_with(kLast);
@@ -57,6 +68,7 @@ Path path_of(const std::string& name) {
 LayerNames::LayerNames(std::map<std::string, Stack> tensors) : tensors_(std::move(tensors)) {
   for (const auto& [name, stack] : tensors_) {
     const Path path = path_of(name);
+    if (const auto number = number_alone(path.group); number && stack.dim < 0) alone_before_ = std::max(alone_before_, *number + 1);
     std::int64_t& cycle = layers_in_cycle_.emplace(path.group, 1).first->second;
     if (stack.dim < 0 || path.kind == Path::Turn::left) continue;
     cycle = std::max(cycle, std::max(path.turn, stack.within) + 1);
@@ -77,12 +89,18 @@ std::int64_t LayerNames::layers_in_cycles(const std::string& group) const {
   return cycles == cycles_.end() ? 0 : cycles->second * layers_in_cycle_.at(group);
 }
 
-// The name of one of the layers after the last whole cycle of "layers"; those are in "layers_remainder".
+// The name of a layer by its number in its group, to which the layers before its cycles are added.
+std::string LayerNames::name_of(const std::string& group, std::int64_t number, const std::string& rest) const {
+  if (!group.ends_with(kCycles)) return fmt::format("{}_{}{}", group, number, rest);
+  return fmt::format("{}{}{}{}", group.substr(0, group.size() - kCycles.size()), kAlone, alone_before_ + number, rest);
+}
+
+// The name of one of the layers after the last whole cycle of a group; those of "layers" are in "layers_remainder".
 std::optional<std::string> LayerNames::name_of_rest(const std::string& group, std::int64_t turn, const std::string& rest) const {
   constexpr std::string_view kRest = "_remainder";
   if (turn < 0 || !group.ends_with(kRest)) return std::nullopt;
   const std::string whole = group.substr(0, group.size() - kRest.size());
-  return fmt::format("{}_{}{}", whole, layers_in_cycles(whole) + turn, rest);
+  return name_of(whole, layers_in_cycles(whole) + turn, rest);
 }
 
 std::vector<std::string> LayerNames::alone(const std::string& tensor) const {
@@ -98,7 +116,7 @@ std::vector<std::string> LayerNames::alone(const std::string& tensor) const {
   const std::int64_t first = path.kind == Path::Turn::last ? cycle - 1 : std::max<std::int64_t>(path.turn, 0);
   for (std::int64_t i = 0; i < found->second.layers; ++i) {
     for (std::int64_t turn = first; turn < first + turns; ++turn)
-      names.push_back(fmt::format("{}_{}{}", path.group, i * cycle + turn, path.rest));
+      names.push_back(name_of(path.group, i * cycle + turn, path.rest));
   }
   return names;
 }

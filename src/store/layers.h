@@ -1,7 +1,8 @@
 // The names of layers that are stacked in one tensor, and of the same layers one by one: "decoder/layers/mlp/wi_0/kernel" with its
 // layers in dim 1 holds "decoder/layers_0/mlp/wi_0/kernel", "decoder/layers_1/mlp/wi_0/kernel" and so on. For Gemma 4's cycles,
 // "decoder/scanned_blocks" holds all layers of a cycle but the last in an inner stack, "local_layers", whose dim comes after that
-// of the cycles, and the last one as "global_layer"; the layers after the last whole cycle are a stack too.
+// of the cycles, and the last one as "global_layer"; the layers after the last whole cycle are a stack too. For DeepSeek 4's cycles it
+// holds the layers of a cycle by their turn, "layers_0" and "layers_1", and follows layers that stand alone in the stacked model too.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +42,13 @@ class LayerNames {
 
  private:
   std::int64_t layers_in_cycles(const std::string& group) const;
+  std::string name_of(const std::string& group, std::int64_t number, const std::string& rest) const;
   std::optional<std::string> name_of_rest(const std::string& group, std::int64_t turn, const std::string& rest) const;
 
   std::map<std::string, Stack> tensors_;
   std::map<std::string, std::int64_t> layers_in_cycle_;  // by group such as "decoder/layers"
   std::map<std::string, std::int64_t> cycles_;           // number of cycles, by group
+  std::int64_t alone_before_ = 0;                        // layers that stand alone, before the cycles if there are any
   std::map<std::string, Layer> layers_;
 };
 

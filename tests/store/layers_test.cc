@@ -56,6 +56,23 @@ TEST(LayerNames, CountInStacksWithinStacks) {
   EXPECT_EQ(layer.number, 2);
 }
 
+// One layer that is not stacked, two cycles of two layers, and a layer that remains.
+TEST(LayerNames, CountOnInCyclesAfterLayersThatStandAlone) {
+  const std::map<std::string, LayerNames::Stack> tensors{{"decoder/layers_0/x", {}},
+                                                         {"decoder/scanned_blocks/layers_0/x", {1, 2}},
+                                                         {"decoder/scanned_blocks/layers_1/x", {1, 2}},
+                                                         {"decoder/scanned_blocks_remainder/layers_0/x", {}},
+                                                         {"mu/decoder/scanned_blocks/layers_1/x", {1, 2}}};
+  const LayerNames names(tensors);
+  EXPECT_THAT(names.alone("decoder/layers_0/x"), ElementsAre("decoder/layers_0/x"));
+  EXPECT_THAT(names.alone("decoder/scanned_blocks/layers_0/x"), ElementsAre("decoder/layers_1/x", "decoder/layers_3/x"));
+  EXPECT_THAT(names.alone("decoder/scanned_blocks/layers_1/x"), ElementsAre("decoder/layers_2/x", "decoder/layers_4/x"));
+  EXPECT_THAT(names.alone("decoder/scanned_blocks_remainder/layers_0/x"), ElementsAre("decoder/layers_5/x"));
+  EXPECT_THAT(names.alone("mu/decoder/scanned_blocks/layers_1/x"), ElementsAre("mu/decoder/layers_2/x", "mu/decoder/layers_4/x"));
+  EXPECT_EQ(names.find("decoder/layers_4/x")->index, 1);
+  EXPECT_EQ(names.find("decoder/layers_4/x")->tensor, "decoder/scanned_blocks/layers_1/x");
+}
+
 // Whatever is kept for each layer of a tensor is found again by the layer's number.
 TEST(LayerNames, NumberTheLayersOfATensorInTheirOrder) {
   const LayerNames::Stack nested{1, 3, 2}, plain{0, 4}, none{};

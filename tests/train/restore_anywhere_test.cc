@@ -8,6 +8,7 @@
 
 #include "store/checkpoint.h"
 #include "store/layers.h"
+#include "tests/config/small_models.h"
 #include "tests/train/kept_run.h"
 #include "tests/train/trainer_support.h"
 #include "train/restore.h"
@@ -111,6 +112,32 @@ TEST_P(AnyToAnySlow, CheckpointsAreTakenToTheSameNumbers) {
     check_fit(targets, checkpoint);
     restore(targets, checkpoint, restored.workers);
     EXPECT_EQ(layers_of(restored.trainer), expected) << layout;
+  }
+}
+
+// Two layers that are never stacked, and a cycle of two layers that may be.
+TEST(Cycles, OfDeepseek4AreTakenFromStacksAndToThem) {
+  const std::string model = test::kDeepseek4 +
+                            "dtype=float32 first_num_hash_layers=2 compress_ratios=[0,4,128,4] max_target_length=128 "
+                            "per_device_batch_size=2 ";
+  for (const bool is_stacked : {false, true}) {
+    const std::string from = fmt::format("scan_layers={} ", is_stacked), to = fmt::format("scan_layers={} ", !is_stacked);
+    const Kept source(model + from);
+    ASSERT_EQ(source.run("steps=2").code, 0);
+    const auto expected = layers_in(source.at(1));
+    Training restored(model + to + "steps=5 learning_rate_schedule_steps=8");
+    store::Checkpoint checkpoint(source.at(1));
+    const std::vector<Target> targets = targets_in(restored.trainer, Restored::all);
+    check_fit(targets, checkpoint);
+    restore(targets, checkpoint, restored.workers);
+    EXPECT_EQ(layers_of(restored.trainer), expected) << to;
+    const test::Outcome resumed = source.run("steps=4 " + to);
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    const Kept whole(model + from);
+    ASSERT_EQ(whole.run("steps=4").code, 0);
+    const std::vector<double> straight = losses_in(whole.metrics()), made = losses_in(source.metrics());
+    ASSERT_EQ(made.size(), straight.size());
+    for (std::size_t i = 0; i < made.size(); ++i) EXPECT_NEAR(made[i], straight[i], 1e-4 * straight[i]) << to << i;
   }
 }
 
