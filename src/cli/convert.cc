@@ -100,8 +100,8 @@ const Command kConvert{
     "FROM TO [key=value ...] [--to KIND] [--dtype TYPE]",
     "brings a model from a Hugging Face folder into a checkpoint, and back",
     "FROM is a Hugging Face folder (config.json and safetensors, in one file or several behind an index) or a checkpoint, a\n"
-    "run's newest whole one where it is a run. Weights may be float32, bfloat16, float16, 8-bit with a scale for each 128 x 128, or\n"
-    "MXFP4. A checkpoint gets the parameters that load_parameters_path begins with, for the model of the folder or the one\n"
+    "run's newest whole one where it is a run. Weights may be float32, bfloat16, float16, 8-bit with a scale for each\n"
+    "128 x 128, or MXFP4. A checkpoint gets the parameters that load_parameters_path begins with, for the model of the folder or the one\n"
     "that key=value names, whose layers may be stacked or not. Of a checkpoint, config.json is written from its settings, and\n"
     "refused where Hugging Face has no such model; tokenizers are no part of a checkpoint. Tensors go one by one, so memory\n"
     "is taken for the largest. What is made lies in a new folder beside TO, TO.PROCESS.part, until all of it is written and it\n"

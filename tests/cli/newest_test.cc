@@ -6,6 +6,7 @@
 
 #include "tests/paths.h"
 #include "tests/train/train_support.h"
+#include "tests/train/trainer_support.h"
 
 namespace moesh::cli {
 namespace {
@@ -20,38 +21,54 @@ void flip_a_bit(const std::string& path) {
   test::write_file(path, bytes);
 }
 
-TEST(DamagedNewest, GivesWayToTheOneBeforeInDecodingAndConverting) {
+// Calls `check` once the checkpoint has lost its index, has a damaged one, has lost its data, and has damaged ones.
+void with_each_damage(const std::string& checkpoint, const std::function<void()>& check) {
+  const std::string whole = checkpoint + ".whole", data = checkpoint + "/data-00000.safetensors", index = checkpoint + "/index.json";
+  fs::rename(checkpoint, whole);
+  for (const std::function<void()>& damage : std::vector<std::function<void()>>{
+           [&] { fs::remove(index); }, [&] { flip_a_bit(index); }, [&] { fs::remove(data); }, [&] { flip_a_bit(data); }}) {
+    fs::remove_all(checkpoint);
+    fs::copy(whole, checkpoint, fs::copy_options::recursive);
+    damage();
+    check();
+  }
+}
+
+TEST(DamagedNewest, GivesWayToTheOneBeforeInDecoding) {
+  const test::TemporaryFolder folder;
+  const std::string run = folder.path() + "/r", before = run + "/checkpoints/0", newest = run + "/checkpoints/1";
+  const Outcome trained = test::train_with(test::kTinyMixtral + "vocab_size=256 enable_checkpointing=true checkpoint_period=1 steps=2 " +
+                                           "max_target_length=16 run_name=r base_output_directory=" + folder.path());
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto decoded = [](const std::string& path) { return outcome_of({"decode", path, "abc", "--max-tokens", "5"}); };
+  const Outcome expected = decoded(before);
+  ASSERT_EQ(expected.code, 0) << expected.err;
+  with_each_damage(newest, [&] {
+    const Outcome made = decoded(run);
+    EXPECT_EQ(made.code, 0) << made.err;
+    EXPECT_EQ(made.out, expected.out);
+    EXPECT_THAT(made.err, AllOf(HasSubstr(newest), HasSubstr("the checkpoint before it is taken"),
+                                HasSubstr("the parameters of step 0 from " + before)));
+  });
+  EXPECT_EQ(decoded(newest).code, 2) << "one that is named itself";
+}
+
+TEST(DamagedNewest, GivesWayToTheOneBeforeInConverting) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
   const std::string llama = (test::source_folder() / "tests/golden/hf/llama").string();
   fs::create_directories("r/checkpoints");
-  ASSERT_EQ(outcome_of({"convert", llama, "r/checkpoints/1"}).err, "");
-  const auto decoded = [](const std::string& path) {
-    return outcome_of({"decode", path, "abc", "tokenizer_path=", "dtype=float32", "--max-tokens", "5"});
-  };
-  const Outcome undamaged = decoded("r/checkpoints/1");
-  ASSERT_EQ(undamaged.code, 0) << undamaged.err;
+  for (const char* step : {"1", "2"}) ASSERT_EQ(outcome_of({"convert", llama, std::string("r/checkpoints/") + step}).err, "");
   ASSERT_EQ(outcome_of({"convert", "r/checkpoints/1", "expected"}).err, "");
-  const std::string data = "r/checkpoints/2/data-00000.safetensors", index = "r/checkpoints/2/index.json";
-  for (const std::function<void()>& damage : std::vector<std::function<void()>>{
-           [&] { fs::remove(index); }, [&] { flip_a_bit(index); }, [&] { fs::remove(data); }, [&] { flip_a_bit(data); }}) {
-    fs::remove_all("r/checkpoints/2");
-    fs::copy("r/checkpoints/1", "r/checkpoints/2", fs::copy_options::recursive);
-    damage();
-    const Outcome made = decoded("r");
-    EXPECT_EQ(made.code, 0) << made.err;
-    EXPECT_EQ(made.out, undamaged.out);
-    EXPECT_THAT(made.err, AllOf(HasSubstr("r/checkpoints/2"), HasSubstr("the checkpoint before it is taken"),
-                                HasSubstr("the parameters of step 0 from r/checkpoints/1")));
+  with_each_damage("r/checkpoints/2", [] {
     const Outcome converted = outcome_of({"convert", "r", "there"});
     EXPECT_EQ(converted.code, 0) << converted.err;
-    EXPECT_THAT(converted.err, HasSubstr("the checkpoint before it is taken"));
+    EXPECT_THAT(converted.err, AllOf(HasSubstr("r/checkpoints/2"), HasSubstr("the checkpoint before it is taken")));
     for (const char* name : {"config.json", "model.safetensors"})
       EXPECT_EQ(test::read_text(std::string("there/") + name), test::read_text(std::string("expected/") + name)) << name;
     EXPECT_EQ(std::distance(fs::directory_iterator("."), {}), 3) << "r, expected and there";
     fs::remove_all("there");
-  }
-  EXPECT_EQ(decoded("r/checkpoints/2").code, 2) << "one that is named itself";
+  });
 }
 
 }  // namespace
