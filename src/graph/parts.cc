@@ -1,5 +1,6 @@
 #include "graph/parts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <memory>

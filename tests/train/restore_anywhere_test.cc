@@ -74,7 +74,7 @@ std::map<std::string, std::vector<float>> layers_of(Trainer& trainer) {
   for (const Trained& trained : trainer.parameters()) {
     const int dim = trained.layers_dim;
     for (const std::string& name : {trained.path, trained.mu(), trained.nu()}) {
-      if (name == trained.nu() && trained.moments < 2) continue;
+      if ((name == trained.mu() && trained.moments < 1) || (name == trained.nu() && trained.moments < 2)) continue;
       stacks[name] = {dim, dim < 0 ? 1 : trained.shape[static_cast<std::size_t>(dim)]};
     }
   }
