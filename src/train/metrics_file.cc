@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/streams.h"
 #include "base/system.h"
+#include "train/scalars.h"
 
 namespace moesh::train {
 namespace {
@@ -79,6 +80,7 @@ void MetricsFile::write(const StepMetrics& m, const StepTime& time, const StepSp
   if (m.is_left_out) json.key("update_left_out").value(true);
   if (time.for_disk > 0) json.key("checkpoint_seconds").value(time.for_disk);
   if (lines_left_out > 0) json.key("lines_left_out").value(lines_left_out);
+  for (const auto& [name, number] : scalars_of(m, speed)) json.key(name).value(number);
   if (m.load.experts > 0) write_load(json, m.load);
   json.end_object();
   append(json.text());

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "store/png.h"
 #include "train/expert_shades.h"
+#include "train/scalars.h"
 
 namespace moesh::train {
 namespace {
@@ -124,17 +125,7 @@ TensorBoard::TensorBoard(const std::string& folder, std::int64_t first_step, std
 
 void TensorBoard::write(const StepMetrics& m, const StepSpeed& speed) {
   Summary summary;
-  summary.scalar("learning/loss", m.loss).scalar("learning/lm_loss", m.lm_loss).scalar("learning/perplexity", std::exp(m.lm_loss));
-  summary.scalar("learning/moe_lb_loss", m.balance_loss).scalar("learning/total_weights", m.total_weights);
-  if (m.mtp_loss) summary.scalar("learning/mtp_loss", *m.mtp_loss);
-  if (m.index_loss) summary.scalar("learning/indexer_loss", *m.index_loss);
-  if (m.max_logits) summary.scalar("learning/max_logits", *m.max_logits);
-  summary.scalar("learning/raw_grad_norm", m.raw_grad_norm).scalar("learning/grad_norm", m.grad_norm);
-  summary.scalar("learning/param_norm", m.param_norm).scalar("learning/current_learning_rate", m.learning_rate);
-  summary.scalar("perf/step_time_seconds", speed.seconds).scalar("perf/per_device_tflops", speed.flops * 1e-12);
-  summary.scalar("perf/per_device_tflops_per_sec", speed.flops * 1e-12 / speed.seconds);
-  summary.scalar("perf/per_device_tokens", speed.tokens).scalar("perf/per_device_tokens_per_sec", speed.tokens / speed.seconds);
-  if (m.limits) summary.scalar("optim/step_skipped", m.is_left_out ? 1 : 0);
+  for (const auto& [name, number] : scalars_of(m, speed)) summary.scalar(std::string(name), number);
   if (m.load.experts > 0 && m.load.layers() > 0) add_load(summary, m.load);
   add(summary.message(), m.step);
 }

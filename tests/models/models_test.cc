@@ -125,7 +125,7 @@ TEST(Models, RefuseRowsThatDoNotMakeTheParts) {
   const std::string request = "model_name=deepseek3-tiny compile_topology=cpu-4 use_batch_split_schedule=true batch_split_factor=2 ";
   EXPECT_EQ(test::message_of([&] { session(request + "per_device_batch_size=1"); }),
             "the command line: batch_split_factor=2 does not divide the rows that a device has in a pass, of 4 rows on 4 shards\n"
-            "  fix: a larger per_device_batch_size, or fewer gradient_accumulation_steps");
+            "  fix: a larger per_device_batch_size (or eval_per_device_batch_size), or fewer gradient_accumulation_steps");
   EXPECT_FALSE(session(request + "per_device_batch_size=2").graph.nodes.empty());
 }
 

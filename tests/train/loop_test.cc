@@ -41,10 +41,21 @@ TEST(Train, WritesTheMetricsOfEveryStep) {
   for (std::size_t step = 0; step < metrics.size(); ++step) {
     const json& of = metrics[step];
     std::vector<std::string> keys;
-    for (const auto& [key, value] : of.items()) keys.push_back(key);
+    std::set<std::string> of_reference;
+    for (const auto& [key, value] : of.items()) {
+      if (key.find('/') == std::string::npos) keys.push_back(key);
+      else of_reference.insert(key);
+    }
     EXPECT_THAT(keys, UnorderedElementsAre("step", "seconds", "data_seconds", "learning_rate", "per_device_tflops_per_sec",
                                            "per_device_tokens_per_sec", "perplexity", "loss", "lm_loss", "moe_lb_loss",
                                            "total_weights", "raw_grad_norm", "grad_norm", "param_norm", "moe"));
+    EXPECT_EQ(of_reference,
+              (std::set<std::string>{"learning/loss", "learning/lm_loss", "learning/perplexity", "learning/moe_lb_loss",
+                                     "learning/total_weights", "learning/raw_grad_norm", "learning/grad_norm", "learning/param_norm",
+                                     "learning/current_learning_rate", "perf/step_time_seconds", "perf/per_device_tflops",
+                                     "perf/per_device_tflops_per_sec", "perf/per_device_tokens", "perf/per_device_tokens_per_sec"}));
+    for (const char* name : {"loss", "lm_loss", "perplexity", "moe_lb_loss", "total_weights", "raw_grad_norm", "grad_norm", "param_norm"})
+      EXPECT_EQ(of[name], of[std::string("learning/") + name]) << name;
     EXPECT_EQ(of["step"], step);
     EXPECT_EQ(of["learning_rate"].get<double>(), learning_rate(settings, static_cast<std::int64_t>(step)));
     EXPECT_EQ(of["total_weights"], 14);

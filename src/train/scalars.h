@@ -1,0 +1,17 @@
+// The numbers of a step under the reference's names, as curves and as lines of a file have them.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "train/run_words.h"
+#include "train/trainer.h"
+
+namespace moesh::train {
+
+using Scalars = std::vector<std::pair<std::string_view, double>>;  // "learning/loss"
+
+Scalars scalars_of(const StepMetrics& metrics, const StepSpeed& speed);
+
+}  // namespace moesh::train
