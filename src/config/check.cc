@@ -103,6 +103,12 @@ void check_batch_split(const Settings& settings) {
     refuse_beside("use_qk_clip=true, which needs the highest scores of the whole batch", "use_qk_clip=false");
 }
 
+void check_stack_axis(const Settings& settings) {
+  if (settings.integer("param_scan_axis") == 1 || settings.text("opt_type") != "muon") return;
+  refuse("param_scan_axis=0 with opt_type=muon: MaxText takes the layers of a stacked weight for dims of its matrix",
+         settings.origin("param_scan_axis").where, "param_scan_axis=1");
+}
+
 void check_schedule(const Settings& settings) {
   if (settings.integer("learning_rate_schedule_steps") == 0) {
     refuse("learning_rate_schedule_steps=0: the learning rate would be 0 in every step",
@@ -175,6 +181,7 @@ void check_settings(const Settings& settings) {
   check_widths(settings);
   check_routing(settings);
   check_batch_split(settings);
+  check_stack_axis(settings);
   check_schedule(settings);
   check_evaluation(settings);
   check_folder_aside(settings);

@@ -57,6 +57,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["head_dim"] = std::to_string(a.head_dim);
   facts["partial_rotary_factor"] = std::to_string(a.rotary_dim);
   facts["use_qk_norm"] = yes_or_no(a.norm != HeadNorm::none);
+  facts["qk_norm_with_scale"] = yes_or_no(a.scales_norm);
   facts["attention_bias"] = yes_or_no(a.bias);
   facts["attention_out_bias"] = yes_or_no(a.out_bias);
   facts["attention_sink"] = yes_or_no(a.sinks);

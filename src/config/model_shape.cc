@@ -393,6 +393,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.nests_layers = shape.block == Block::gemma4 && has_own_sights;
   shape.attention = attention_of(settings, scales);
   shape.attention.norm = head_norm_of(shape.block, settings);
+  shape.attention.scales_norm = settings.boolean("qk_norm_with_scale") || shape.block == Block::qwen3_next;
   shape.attention.out_dim = shape.emb_dim;
   if (caps_scores(settings)) shape.attention.score_cap = settings.real("attn_logits_soft_cap");
   shape.attention.gates_out = shape.attention.flat_out = shape.block == Block::qwen3_next;

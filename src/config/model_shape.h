@@ -24,6 +24,7 @@ struct AttentionShape {
   std::int64_t out_dim = 0;         // width of the attention output
   std::int64_t rotary_dim = 0;      // the first dims of a head, which are rotated
   HeadNorm norm = HeadNorm::none;
+  bool scales_norm = true;          // that norm with a learned scale
   bool bias = false;
   bool out_bias = false;
   bool sinks = false;

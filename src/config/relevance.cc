@@ -119,6 +119,7 @@ constexpr std::string_view kOfShared[] = {"shared_expert_mlp_dim"};
 constexpr std::string_view kOfWindowedLayers[] = {"local_rope_type"};
 constexpr std::string_view kOfPlainWindows[] = {"local_rope_max_timescale"};
 constexpr std::string_view kOfGemma4[] = {"v_norm_with_scale"};
+constexpr std::string_view kOfScaledNorms[] = {"qk_norm_with_scale"};
 constexpr std::string_view kOfFullLayers[] = {"global_head_dim", "global_num_kv_heads", "global_rope_max_timescale",
                                               "share_kv_projections", "global_rope_proportion"};
 constexpr std::string_view kOfLocalLayers[] = {"local_rope_proportion"};
@@ -293,6 +294,12 @@ constexpr Need kNeeds[] = {
      },
      kOfPlainWindows},
     {"decoder_block=gemma4", [](S s) { return is_block(s, Block::gemma4); }, kOfGemma4},
+    {"decoder_block=gemma3 or gemma4, or use_qk_norm where it has a scale",
+     [](S s) {
+       if (is_one_of(s, {Block::gemma3, Block::gemma4})) return true;
+       return s.boolean("use_qk_norm") && takes_head_norms(s) && !is_one_of(s, {Block::llama4, Block::qwen3_next});
+     },
+     kOfScaledNorms},
     {"layers of decoder_block=gemma4 that see all before them", has_full_layers, kOfFullLayers},
     {"layers of decoder_block=gemma4 that have a window", has_local_layers, kOfLocalLayers},
     {"rope_type=default", turns_plainly, kOfPartsThatTurn},

@@ -29,7 +29,7 @@ constexpr Key kAttention[] = {
      "norms of queries and keys in qwen2, qwen3*, envy, llama4 (after rotation) and olmo3 (over all heads)"},
     {"bias_and_norm_anywhere", boolean, "false", "", used,
      "moesh's own: every family heeds attention_bias and use_qk_norm, as Hugging Face's models do"},
-    {"qk_norm_with_scale", boolean, "true", "", planned_without, "learned scale in the norm of queries and keys; always present here"},
+    {"qk_norm_with_scale", boolean, "true", "", used, "a learned scale in the norm of queries and keys"},
     {"v_norm_with_scale", boolean, "true", "", used, "gemma4: a learned scale in the norm of values"},
     {"global_head_dim", integer, "0", kSizeOrZero, used, "gemma4: width of a head in layers that see all before them; 0 for head_dim"},
     {"global_num_kv_heads", integer, "0", kCountOrZero, used,

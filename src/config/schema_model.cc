@@ -23,7 +23,7 @@ constexpr Key kModel[] = {
     {"inhomogeneous_layer_cycle_interval", integer, "1", kCount, used,
      "layers in one cycle of unlike layers, e.g. 2 where windowed and global attention alternate"},
     {"scan_layers", boolean, "true", "", used, "stores the parameters of equal layers as one stacked tensor"},
-    {"param_scan_axis", integer, "1", "0..8", refused, "place of the layer dim in a stacked parameter; always 1 here"},
+    {"param_scan_axis", integer, "1", "0..1", used, "place of the layer dim in a stacked parameter"},
     {"mlp_activations", texts, "[silu, linear]", "", used,
      "activations of an MLP's input projections, multiplied, e.g. [silu, linear]; routed experts take the first"},
     {"mlp_activations_limit", real, "-1.0", "-1..1000000", used,

@@ -335,7 +335,8 @@ Context in_batch_parts(const Context& context, const LayerGroup& group) {
   if (context.rows % (here * made.batch_parts) != 0) {
     refuse(fmt::format("batch_split_factor={} does not divide the rows that a device has in a pass, of {} on {}", made.batch_parts,
                        counted(context.rows, "row"), counted(here, "shard")),
-           context.settings.origin("batch_split_factor").where, "a larger per_device_batch_size (or eval_per_device_batch_size), or fewer gradient_accumulation_steps");
+           context.settings.origin("batch_split_factor").where,
+           "a larger per_device_batch_size (or eval_per_device_batch_size), or fewer gradient_accumulation_steps");
   }
   return made;
 }

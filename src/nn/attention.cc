@@ -85,12 +85,14 @@ Heads project_fused(Builder& builder, const Context& context, const config::Atte
 
 // Norms queries or keys before they are rotated.
 Tensor norm_heads(Builder& builder, const Context& context, const std::string& name, Tensor x_BSHD) {
-  const config::HeadNorm norm = context.model.attention.norm;
-  if (norm == config::HeadNorm::each) return rms_norm(builder, context, name, x_BSHD, {Role::attention_norm_scale});
-  if (norm != config::HeadNorm::all) return x_BSHD;
+  const config::AttentionShape& of = context.model.attention;
+  const auto norm = [&](Tensor x) {
+    return of.scales_norm ? rms_norm(builder, context, name, x, {Role::attention_norm_scale}) : rms_norm_without_scale(builder, context, x);
+  };
+  if (of.norm == config::HeadNorm::each) return norm(x_BSHD);
+  if (of.norm != config::HeadNorm::all) return x_BSHD;
   const Shape shape = x_BSHD.shape();
-  const Tensor whole = reshape(x_BSHD, {shape[0], shape[1], shape[2] * shape[3]});
-  return reshape(rms_norm(builder, context, name, whole, {Role::attention_norm_scale}), shape);
+  return reshape(norm(reshape(x_BSHD, {shape[0], shape[1], shape[2] * shape[3]})), shape);
 }
 
 Tensor norm_values(Builder& builder, const Context& context, Tensor x_BSHD) {

@@ -175,7 +175,7 @@ TEST(Help, TellsAboutAKey) {
   EXPECT_THAT(outcome("help run_name").out, HasSubstr("  default: ''\n"));
   EXPECT_THAT(outcome("help dump_hlo").out, HasSubstr("accepted without effect"));
   EXPECT_THAT(outcome("help prefuse_moe_weights").out, HasSubstr("  status:  refused unless at its default"));
-  EXPECT_THAT(outcome("help qk_norm_with_scale").out, HasSubstr("  status:  refused by a run unless at its default; plans leave it out"));
+  EXPECT_THAT(outcome("help dropout_rate").out, HasSubstr("  status:  refused by a run unless at its default; plans leave it out"));
   EXPECT_THAT(outcome("help num_epoch").out, HasSubstr("  status:  refused by a run unless at its default"));
   EXPECT_THAT(outcome("help n_routing_groups").out, HasSubstr("\n  only with: models named deepseek3..., decoder_block=deepseek4, or routing_group_score\n"));
 }

@@ -96,7 +96,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "weight_sparsity_m=4",
       "prefuse_moe_weights=true",
       "fuse_expert_scales=true",
-      "qk_norm_with_scale=false",
       "attention_type=chunk",
       "attention_type=full",
       "attention_type=compressed",

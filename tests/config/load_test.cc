@@ -399,6 +399,9 @@ TEST(CheckSettings, RefusesRoutingThatDoesNotAddUp) {
   EXPECT_EQ(refusal(split + "use_qk_clip=true"),
             "the command line: use_batch_split_schedule=true with use_qk_clip=true, which needs the highest scores of the whole batch\n"
             "  fix: use_qk_clip=false, or use_batch_split_schedule=false");
+  EXPECT_EQ(refusal("opt_type=muon model_name=llama2-7b param_scan_axis=0"),
+            "the command line: param_scan_axis=0 with opt_type=muon: MaxText takes the layers of a stacked weight for dims of its matrix\n"
+            "  fix: param_scan_axis=1");
   EXPECT_EQ(refusal("num_moe_token_chunks=3 max_target_length=2048"),
             "the command line: num_moe_token_chunks=3 does not divide max_target_length=2048");
 }

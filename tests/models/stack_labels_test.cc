@@ -1,5 +1,8 @@
 // Tests that the labels of stacked layers are told from others.
+#include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -15,6 +18,23 @@ std::set<std::string> labels_of(const std::string& request) {
   for (const sharding::LaidTensor& parameter : test::session(request).layout.parameters)
     found.insert(parameter.labels().begin(), parameter.labels().end());
   return found;
+}
+
+// In parameters the dim of the layers stands where it is asked for; what is not stacked stays as it is.
+TEST(StackLabels, StandWhereTheyAreAskedFor) {
+  const auto shapes_of = [](const char* axis) {
+    std::map<std::string, Shape> shapes;
+    for (const sharding::LaidTensor& of : test::session("model_name=deepseek3-tiny param_scan_axis=" + std::string(axis)).layout.parameters)
+      shapes[of.path] = of.shape;
+    return shapes;
+  };
+  const auto usual = shapes_of("1"), first = shapes_of("0");
+  EXPECT_EQ(usual.size(), first.size());
+  for (const auto& [path, shape] : usual) {
+    Shape moved = shape;
+    if (path.find("_layers/") != std::string::npos && shape.size() > 1) std::swap(moved[0], moved[1]);
+    EXPECT_EQ(first.at(path), moved) << path;
+  }
 }
 
 // What layers have that are not scanned are their own dims, and what scanning adds are dims of stacks.

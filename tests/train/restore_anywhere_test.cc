@@ -30,6 +30,7 @@ const std::vector<std::string> kLayouts{
     "compile_topology=cpu-8 ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=shard-exp-on-fsdp",
     "compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_tensor_parallelism=2 ici_context_parallelism=2",
     "compile_topology=cpu-1 ici_fsdp_parallelism=1 per_device_batch_size=8",
+    "compile_topology=cpu-4 ici_fsdp_parallelism=4 per_device_batch_size=2 param_scan_axis=0",
     "compile_topology=cpu-1 ici_fsdp_parallelism=1 per_device_batch_size=8 scan_layers=false",
     "compile_topology=cpu-4 ici_fsdp_parallelism=4 per_device_batch_size=2 scan_layers=false owners=2",
 };
@@ -94,6 +95,7 @@ class AnyToAnySlow : public ::testing::TestWithParam<std::tuple<std::size_t, std
 // Restored on any layout, a checkpoint gives the same numbers, and the losses continue as in the run that saved it.
 TEST_P(AnyToAnySlow, CheckpointsAreTakenToTheSameNumbers) {
   const auto& [index, optimizer] = GetParam();
+  if (optimizer == "muon" && kLayouts[index].ends_with("param_scan_axis=0")) return;
   const std::string model = kSpread + "opt_type=" + optimizer + " ";
   const Kept source(model + kLayouts[index] + " ");
   ASSERT_EQ(source.run("steps=2").code, 0);
@@ -101,6 +103,7 @@ TEST_P(AnyToAnySlow, CheckpointsAreTakenToTheSameNumbers) {
   ASSERT_EQ(source.run("steps=7").code, 0);
   const std::vector<double> losses = losses_in(source.metrics());
   for (const std::string& layout : kLayouts) {
+    if (optimizer == "muon" && layout.ends_with("param_scan_axis=0")) continue;  // which is refused
     const Kept target(model + layout + " ");
     ASSERT_EQ(target.run("steps=7 load_full_state_path=" + source.at(1)).code, 0) << layout;
     const std::vector<double> made = losses_in(target.metrics());
