@@ -81,7 +81,7 @@ void find_exposed_exchange(const StepView& view, std::vector<Finding>& findings)
   if (!has_target(view.session) || !forecast.is_of_chips || !forecast.fits() || !view.session.shape.is_moe()) return;
   double exposed = 0;
   for (const forecast::Sent& sent : forecast.collectives) exposed += sent.what.in_region ? sent.exposed : 0;
-  if (moe.overlaps || exposed < kShareOfExchange * forecast.seconds) return;
+  if (moe.overlaps || view.session.shape.batch_parts > 1 || exposed < kShareOfExchange * forecast.seconds) return;
   Finding f{Severity::info, "exposed-exchange", "the experts",
             fmt::format("experts wait for tokens {:.0f}% of the step", 100 * exposed / forecast.seconds),
             "num_moe_token_chunks, " + view.session.loaded.settings.origin("num_moe_token_chunks").where,

@@ -29,8 +29,8 @@ struct UpdateNumbers {
   }
 };
 
-// The share of gradients in a moment that began at 0 and decays at this rate; moments are divided by it. In float32, as in optax, where it
-// is up to 2e-5 off for a rate of 0.999.
+// The share of gradients in a moment that began at 0 and decays at this rate; moments are divided by it. In float32, as in optax:
+// for a rate of 0.999 up to 2e-5 of its value off.
 inline float bias_correction(double beta, float step) {
   return 1 - static_cast<float>(std::pow(static_cast<double>(static_cast<float>(beta)), static_cast<double>(step)));
 }

@@ -22,11 +22,11 @@ int total(const std::vector<int>& widths) {
   return sum;
 }
 
-// The widths that columns need: for all of each cell, at least, on a narrow terminal, and if long words may be broken.
+// The widths that columns need.
 struct Needs {
-  std::vector<int> whole;
-  std::vector<int> least;
-  std::vector<int> broken;
+  std::vector<int> whole;   // to show each cell in a line
+  std::vector<int> least;   // with cells wrapped or cut
+  std::vector<int> broken;  // with long words broken too
 };
 
 int longest_word(const std::string& cell) {

@@ -99,6 +99,8 @@ void check_batch_split(const Settings& settings) {
   if (!settings.boolean("sparse_matmul")) refuse_beside("sparse_matmul=false, whose rows no part can wait for", "sparse_matmul=true");
   if (has_pipeline(settings))
     refuse_beside("pipeline stages, which split the batch too", "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1");
+  if (block_of(settings) == Block::gemma4 && settings.boolean("scan_layers"))
+    refuse_beside("stacks within stacks of layers, which parts would go through one after the other", "scan_layers=false");
   if (settings.boolean("use_qk_clip"))
     refuse_beside("use_qk_clip=true, which needs the highest scores of the whole batch", "use_qk_clip=false");
 }

@@ -408,7 +408,6 @@ ModelShape model_shape(const Settings& settings) {
     shape.attention.score_scale = 1 / std::sqrt(static_cast<double>(shape.emb_dim / shape.attention.query_heads));
   shape.moe = moe_of(settings, scales);
   if (shape.is_moe() && settings.boolean("use_batch_split_schedule")) shape.batch_parts = settings.integer("batch_split_factor");
-  shape.moe.overlaps |= shape.batch_parts > 1 && shape.moe.token_chunks == 1;
   shape.moe.input_dim = shape.emb_dim;
   shape.moe.weights_inputs = shape.block == Block::llama4;
   shape.moe.softmax_over_all = shape.block == Block::gemma4;

@@ -75,7 +75,10 @@ class Copies {
     const auto rename = [&](auto* of) {
       if (of == nullptr) return;
       Graph body = *of->body;
-      for (Node& inner : body.nodes) inner.path = path_in_part(inner.path, outer_, part);
+      for (Node& inner : body.nodes) {
+        inner.path = path_in_part(inner.path, outer_, part);
+        inner.attributes = attributes_in(inner, part);
+      }
       of->body = std::make_shared<const Graph>(std::move(body));
     };
     rename(std::get_if<RegionOf>(&attributes));

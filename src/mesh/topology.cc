@@ -174,9 +174,9 @@ std::string as_names(const Asked& asked, const std::vector<std::int64_t>& sizes)
   return join(names, " or ");
 }
 
-// The name with one of the kinds at its beginning and digits behind it, whatever stands between: "v6e64" is v6e-64.
+// The name with one of the kinds at its beginning and digits behind it, with one character between them or none: "v6e64" is v6e-64.
 std::optional<std::string> with_hyphen(std::string_view name, const std::vector<std::string>& kinds) {
-  std::optional<std::string> longest;
+  std::optional<std::string> meant;
   std::size_t most = 0;
   for (const std::string& kind : kinds) {
     const bool begins = lower(std::string(name)).starts_with(kind);
@@ -187,9 +187,9 @@ std::optional<std::string> with_hyphen(std::string_view name, const std::vector<
     const std::vector<std::int64_t> sizes = nearest_sizes(load_builtin_chip(kind), *size);
     if (sizes.empty()) continue;
     most = kind.size();
-    longest = fmt::format("{}-{}", kind, sizes.front());
+    meant = fmt::format("{}-{}", kind, sizes.front());
   }
-  return longest;
+  return meant;
 }
 
 [[noreturn]] void refuse_kind(std::string_view name, const Asked& asked, const std::string& where) {

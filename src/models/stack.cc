@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <numeric>
 #include <optional>
 
@@ -116,6 +117,30 @@ std::vector<std::vector<Tensor>> split_inputs(Tensor x, const Tokens& tokens, st
   return made;
 }
 
+// The same within a body, whose inputs are the x of each part, and the tokens of one part after those of another.
+std::vector<std::vector<Tensor>> dealt(const std::vector<Tensor>& xs, const std::vector<Tensor>& tokens) {
+  const std::size_t each = tokens.size() / xs.size();
+  std::vector<std::vector<Tensor>> made;
+  for (std::size_t part = 0; part < xs.size(); ++part) {
+    const auto first = tokens.begin() + static_cast<std::ptrdiff_t>(part * each);
+    made.push_back({xs[part]});
+    made.back().insert(made.back().end(), first, first + static_cast<std::ptrdiff_t>(each));
+  }
+  return made;
+}
+
+// Of what each part makes, the first tensor of each, its x, and the sums of the others.
+std::vector<Tensor> merged(const std::vector<std::vector<Tensor>>& made) {
+  std::vector<Tensor> out;
+  for (const std::vector<Tensor>& part : made) out.push_back(part[0]);
+  for (std::size_t i = 1; i < made[0].size(); ++i) {
+    std::vector<Tensor> of_parts;
+    for (const std::vector<Tensor>& part : made) of_parts.push_back(part[i]);
+    out.push_back(sum_of(of_parts));
+  }
+  return out;
+}
+
 // Repeats `inside`; sums the iterations' losses and stacks what their layers make for themselves. Parts of the batch are apart until all
 // layers are done.
 template <typename Inside>
@@ -124,7 +149,7 @@ StackResult repeat_layers(Builder& builder, const Context& context, const graph:
   Context inner = context;
   inner.batch_parts = 1;
   inner.rows /= context.batch_parts;
-  inner.constrains_weights = context.batch_parts > 1;
+  inner.is_part = context.is_part || context.batch_parts > 1;
   std::array<bool, kSummed.size()> sums{};
   std::array<bool, kOfEachLayer.size()> has{};
   const Tensor keys = tokens.draw_keys ? stacked_keys(stack, tokens.draw_keys) : Tensor{};
@@ -141,6 +166,7 @@ StackResult repeat_layers(Builder& builder, const Context& context, const graph:
       Tokens of_part = unpacked({given.begin() + 1, given.end()}, tokens);
       of_part.draw_keys = key;
       const StackResult made = inside(b, inner, given[0], of_part);
+      assert((parts == 1 || made.highest.empty()) && "a sum of highest scores");
       std::vector<Tensor> out{made.x};
       for (std::size_t i = 0; i < sums.size(); ++i) {
         const std::vector<Tensor>& losses = made.*kSummed[i];
@@ -154,21 +180,7 @@ StackResult repeat_layers(Builder& builder, const Context& context, const graph:
       }
       return out;
     };
-    std::vector<std::vector<Tensor>> given;
-    for (std::size_t part = 0; part < parts; ++part) {
-      const auto first = shared_in.begin() + static_cast<std::ptrdiff_t>(part * (shared_in.size() / parts));
-      given.push_back({carried_in[part]});
-      given.back().insert(given.back().end(), first, first + static_cast<std::ptrdiff_t>(shared_in.size() / parts));
-    }
-    const std::vector<std::vector<Tensor>> made = graph::in_parts(b, given, build);
-    std::vector<Tensor> out;
-    for (const std::vector<Tensor>& part : made) out.push_back(part[0]);
-    for (std::size_t i = 1; i < made[0].size(); ++i) {
-      std::vector<Tensor> of_parts;
-      for (const std::vector<Tensor>& part : made) of_parts.push_back(part[i]);
-      out.push_back(sum_of(of_parts));
-    }
-    return out;
+    return merged(graph::in_parts(b, dealt(carried_in, shared_in), build));
   }};
   const std::vector<Tensor> made = graph::repeat(builder, stack, carried, shared, body);
   StackResult result{joined_rows({made.begin(), made.begin() + static_cast<std::ptrdiff_t>(parts)}), {}, {}};

@@ -14,7 +14,8 @@ DType kept_dtype(const Context& context, DType read_in) {
 Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of, DType read_in) {
   const Labels labels = of.labels;
   const Tensor kept = builder.parameter(name, std::move(shape), kept_dtype(context, read_in), std::move(of));
-  return cast(context.constrains_weights ? constrain(name, kept, labels) : kept, read_in);
+  // Where parts take turns, MaxText asks for weights in the layout in which they are kept before it casts them.
+  return cast(context.is_part ? constrain(name, kept, labels) : kept, read_in);
 }
 
 Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of) {

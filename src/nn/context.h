@@ -23,7 +23,7 @@ struct Context {
   std::int64_t balanced_over = 1;    // the shards of a row among which its order balances causal work; 1: rows are in order
   std::int64_t most_new_tokens = 1;  // tokens of a row that any program adds to the cache at once
   std::int64_t batch_parts = 1;      // parts of the rows that go through the layers in turn
-  bool constrains_weights = false;   // to the layout in which they are kept, as MaxText does where parts take turns
+  bool is_part = false;              // the rows are a part of the batch that takes turns with others
 
   enum class Mode { train, prefill, decode };
   Mode mode() const { return cache_slots == 0 ? Mode::train : length > 1 ? Mode::prefill : Mode::decode; }

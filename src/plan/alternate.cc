@@ -1,6 +1,7 @@
 #include "plan/alternate.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <optional>
 #include <span>
@@ -40,7 +41,7 @@ class Turns {
     is_hidden_.resize(count_);
     behind_.resize(count_);
     while (order_.size() < count_) {
-      if (!go_on() && !place_product_between()) wait();
+      if (!go_on() && !place_any_product()) wait();
     }
     return std::move(order_);
   }
@@ -146,7 +147,7 @@ class Turns {
       const std::size_t part = (current_ + turn) % queues_.size();
       const std::optional<std::size_t> next = next_of(part);
       if (!next && turn == 0) {
-        if (!awaits_rows(part) && place_product_between()) return true;
+        if (!awaits_rows(part) && place_any_product()) return true;
         take_hidden_rows();
       }
       if (!next) continue;
@@ -181,7 +182,8 @@ class Turns {
 
   // The turn is over in which products of another part stood behind rows, so that these have come.
   void take_hidden_rows() {
-    std::erase_if(sent_, [&](std::size_t rows) { return is_hidden_[rows] && take(rows); });
+    for (const std::size_t rows : sent_) is_on_the_way_[rows] = !is_hidden_[rows];
+    std::erase_if(sent_, [&](std::size_t rows) { return is_hidden_[rows]; });
   }
 
   // What needs another part's instructions, such as a sum of the parts' gradients, is passed over until they are placed; so is what waits
@@ -214,7 +216,7 @@ class Turns {
   }
 
   // The first product that can run now, with what it needs.
-  bool place_product_between() {
+  bool place_any_product() {
     for (std::size_t part = 0; part < queues_.size(); ++part) {
       for (const std::size_t i : near(part)) {
         std::vector<std::size_t> needed;
@@ -235,16 +237,13 @@ class Turns {
     return std::all_of(needs_[i].begin(), needs_[i].end(), [&](std::size_t need) { return can_run(need, needed); });
   }
 
-  // Nothing is left to do before rows arrive: those that were sent first.
+  // Nothing is left to do before rows arrive: those that were sent first. There are some: of all instructions that are not placed the first
+  // is ready, so it waits for rows.
   void wait() {
+    assert(!sent_.empty());
     current_ = at(part(sent_.front()));
-    take(sent_.front());
+    is_on_the_way_[sent_.front()] = false;
     sent_.erase(sent_.begin());
-  }
-
-  bool take(std::size_t rows) {
-    is_on_the_way_[rows] = false;
-    return true;
   }
 
   const Plan& plan_;

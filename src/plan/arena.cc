@@ -25,7 +25,10 @@ class Lives {
         for (const ViewId view : instruction.results) made_by_[plan_.view(view).buffer] = {i};
       } else if (instruction.kind == Instruction::Kind::collective) {
         for (auto& [buffer, sent] : made_by_) {
-          if (share_wire(plan_.instructions[static_cast<std::size_t>(sent[0])], instruction)) sent.push_back(i);
+          const auto holds_up = [&](InstructionId other) {
+            return share_wire(plan_.instructions[static_cast<std::size_t>(other)], instruction);
+          };
+          if (std::any_of(sent.begin(), sent.end(), holds_up)) sent.push_back(i);
         }
       }
     }

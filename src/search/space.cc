@@ -257,10 +257,11 @@ std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector
   const config::Settings& settings = session->loaded.settings;
   std::vector<Candidate> variants;
   const auto add = [&](const config::Keys& keys) {
-    const auto asks = [&](const std::string& key) {  // added rules leave those of the request in place
+    // Rules that are added leave those of the request in place.
+    const auto is_asked_for = [&](const std::string& key) {
       return !key.starts_with("logical_axis_rules=") && !is_open(settings, key.substr(0, key.find('=')));
     };
-    if (keys.empty() || std::any_of(keys.begin(), keys.end(), asks)) return;
+    if (keys.empty() || std::any_of(keys.begin(), keys.end(), is_asked_for)) return;
     variants.push_back(candidate);
     variants.back().keys.insert(variants.back().keys.end(), keys.begin(), keys.end());
     variants.back().state_bytes = 0;  // moments may take less

@@ -108,8 +108,11 @@ void move_checkpoint(const std::string& path, const std::string& folder, std::in
 std::vector<std::int64_t> keep_newest(const std::string& folder, std::int64_t keep, const std::string& aside, const Counts& counts) {
   std::vector<std::int64_t> steps = steps_in(folder);
   std::erase_if(steps, [&](std::int64_t step) { return !has_index(checkpoint_path(folder, step)); });
-  for (std::int64_t kept = 0; kept < keep && !steps.empty(); steps.pop_back())
+  std::int64_t kept = 0;
+  while (kept < keep && !steps.empty()) {
     if (!counts || counts(checkpoint_path(folder, steps.back()))) ++kept;
+    steps.pop_back();
+  }
   for (const std::int64_t step : steps) {
     const std::string path = checkpoint_path(folder, step);
     if (aside.empty()) remove_checkpoint(path);

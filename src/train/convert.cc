@@ -271,7 +271,8 @@ Converted to_checkpoint(const Conversion& conversion, const config::Settings& se
 
 Converted to_hugging_face(const Conversion& conversion, backend::Workers& workers) {
   std::optional<NewFolder> folder(std::in_place, conversion.to);
-  std::optional<Outgoing> outgoing;
+  std::optional<Outgoing> outgoing;  // of the checkpoint that is open
+  Converted made;
   const auto check = [&](store::Checkpoint& checkpoint) {
     if (outgoing) folder.emplace(conversion.to);  // without what was written of a damaged one
     const config::Settings settings = config::load(request_of(checkpoint.index().about.settings)).settings;
@@ -282,10 +283,12 @@ Converted to_hugging_face(const Conversion& conversion, backend::Workers& worker
   };
   const auto write = [&](store::Checkpoint&) {
     write_with_progress(*folder, outgoing->written(), conversion, [&](std::size_t index) { return outgoing->numbers(index); });
+    made = sum_of(outgoing->written());
+    outgoing.reset();
   };
   store::with_newest_whole(conversion.from, check, write);
   folder->keep();
-  return sum_of(outgoing->written());
+  return made;
 }
 
 Converted rewrite_hugging_face(const Conversion& conversion) {

@@ -3,7 +3,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <utility>
 
 #include <fmt/core.h>
 
@@ -54,8 +53,9 @@ void TraceFile::end_step(std::int64_t step) {
 }
 
 void TraceFile::write() {
-  if (traced_ == 0 || std::exchange(is_written_, true)) return;
+  if (traced_ == 0 || is_written_) return;
   replace_file(path_, trace_.text(), "name another base_output_directory or metrics_file");
+  is_written_ = true;
 }
 
 void TraceFile::finish_failed() noexcept {

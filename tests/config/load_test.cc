@@ -396,6 +396,10 @@ TEST(CheckSettings, RefusesRoutingThatDoesNotAddUp) {
   EXPECT_EQ(refusal(split + "ici_pipeline_parallelism=2"),
             "the command line: use_batch_split_schedule=true with pipeline stages, which split the batch too\n"
             "  fix: ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, or use_batch_split_schedule=false");
+  EXPECT_EQ(refusal("model_name=gemma4-26b use_batch_split_schedule=true"),
+            "the command line: use_batch_split_schedule=true with stacks within stacks of layers, which parts would go through one after "
+            "the other\n  fix: scan_layers=false, or use_batch_split_schedule=false");
+  EXPECT_EQ(refusal("model_name=gemma4-26b use_batch_split_schedule=true scan_layers=false"), "no error");
   EXPECT_EQ(refusal(split + "use_qk_clip=true"),
             "the command line: use_batch_split_schedule=true with use_qk_clip=true, which needs the highest scores of the whole batch\n"
             "  fix: use_qk_clip=false, or use_batch_split_schedule=false");

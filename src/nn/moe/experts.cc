@@ -10,8 +10,8 @@
 namespace moesh::nn {
 namespace {
 
-// The labels of the experts' kernels. Two flags lay the expert dim where the embedding lies otherwise, one has a
-// label of its own for it, and none for the width.
+// The labels of the experts' kernels. Two flags lay the expert dim where the embedding lies otherwise.
+// use_batch_split_schedule names the expert dim expert_only and leaves the width without a label.
 struct KernelLabels {
   Labels in{labels::exp, labels::embed_moe, labels::mlp_moe}, out{labels::exp, labels::mlp_moe, labels::embed_moe};
 };
