@@ -11,11 +11,9 @@ namespace moesh::advice {
 
 config::Keys in_turns(const sharding::Layout& layout, std::int64_t parts) {
   config::Keys keys{"use_batch_split_schedule=true", fmt::format("batch_split_factor={}", parts)};
-  const auto rule_of = [&](const char* label) {
-    return std::find_if(layout.rules.begin(), layout.rules.end(), [&](const config::AxisRule& rule) { return rule.label == label; });
-  };
-  if (rule_of(labels::expert_only) != layout.rules.end()) return keys;
-  const auto rule = rule_of(labels::exp);
+  if (has_rule(layout.rules, labels::expert_only)) return keys;
+  const auto is_of_experts = [](const config::AxisRule& rule) { return rule.label == labels::exp; };
+  const auto rule = std::find_if(layout.rules.begin(), layout.rules.end(), is_of_experts);
   if (rule == layout.rules.end()) return {};
   const config::Keys rules = sharding::with_rules(layout, {{labels::expert_only, {rule->axes}}});
   if (rules.empty()) return {};

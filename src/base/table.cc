@@ -81,13 +81,6 @@ bool all_empty(const Cells& cells) {
   return std::all_of(cells.begin(), cells.end(), [](const std::string& cell) { return cell.empty(); });
 }
 
-std::string_view first_columns(std::string_view text, int columns) {
-  std::size_t bytes = text.size();
-  const auto is_within_letter = [&] { return bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80; };
-  while (display_width(text.substr(0, bytes)) > columns || is_within_letter()) --bytes;
-  return text.substr(0, bytes);
-}
-
 // The text with each word that is wider than the column on lines of its own parts, which end in punctuation where there is some.
 std::string with_long_words_broken(const std::string& cell, int width) {
   std::vector<std::string> words = split(cell, ' ');

@@ -242,15 +242,15 @@ int display_width(std::string_view text) {
   return columns;
 }
 
-std::string shorten(std::string_view text, int columns) {
-  if (display_width(text) <= columns) return std::string(text);
-  std::string kept;
+std::string_view first_columns(std::string_view text, int columns) {
   int width = 0;
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80 && ++width > columns - 1) break;
-    kept += c;
-  }
-  return kept + "…";
+  const auto is_behind = [&](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80 && ++width > columns; };
+  const auto end = std::find_if(text.begin(), text.end(), is_behind);
+  return text.substr(0, static_cast<std::size_t>(end - text.begin()));
+}
+
+std::string shorten(std::string_view text, int columns) {
+  return display_width(text) <= columns ? std::string(text) : std::string(first_columns(text, columns - 1)) + "…";
 }
 
 std::string shorten_start(std::string_view text, int columns) {

@@ -37,8 +37,9 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
 bool is_valid_utf8(std::string_view text);
 std::string as_utf8(std::string_view text);  // each byte that is not part of a character becomes U+FFFD
 
-// Display columns of UTF-8 text, and the text cut to at most `columns` with an ellipsis at its end or its start.
+// Display columns of UTF-8 text, the first `columns` of it, and the text cut to at most `columns` with an ellipsis at its end or its start.
 int display_width(std::string_view text);
+std::string_view first_columns(std::string_view text, int columns);
 std::string shorten(std::string_view text, int columns);
 std::string shorten_start(std::string_view text, int columns);
 

@@ -1,5 +1,6 @@
 #include "config/settings.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -19,6 +20,10 @@ const std::vector<std::pair<std::string_view, Value>>& schema_defaults() {
 }
 
 }  // namespace
+
+bool has_rule(const std::vector<AxisRule>& rules, std::string_view label) {
+  return std::any_of(rules.begin(), rules.end(), [&](const AxisRule& rule) { return rule.label == label; });
+}
 
 Settings::Settings() {
   const Origin origin{Source::schema, "the defaults"};

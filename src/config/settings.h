@@ -23,6 +23,8 @@ struct AxisRule {
   bool operator==(const AxisRule& other) const { return label == other.label && axes == other.axes; }
 };
 
+bool has_rule(const std::vector<AxisRule>& rules, std::string_view label);
+
 // No value. Its copies are written out because GCC 12's library takes a variant of strings, vectors and otherwise trivial types for one
 // that is never valueless, and then destroys what is not there if memory runs out in the middle of a copy.
 struct Null {

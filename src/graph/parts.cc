@@ -8,7 +8,7 @@
 
 #include <fmt/core.h>
 
-#include "base/place.h"
+#include "graph/rewrite.h"
 
 namespace moesh::graph {
 namespace {
@@ -59,12 +59,7 @@ class Copies {
 
  private:
   std::vector<Tensor> add_like(const Node& node, std::size_t part, const std::vector<Tensor>& operands) {
-    std::vector<std::pair<Shape, DType>> results;
-    for (const ValueId id : node.results) {
-      const Value& value = builder_.graph().value(id);
-      results.emplace_back(value.shape, value.dtype);
-    }
-    std::vector<Tensor> made = builder_.add(node.op, "", operands, attributes_in(node, part), results);
+    std::vector<Tensor> made = builder_.add(node.op, "", operands, attributes_in(node, part), results_of(builder_.graph(), node));
     builder_.name_last(path_in_part(node.path, outer_, part));
     if (!node.tag.empty()) builder_.set_tag(made.front(), node.tag);
     return made;

@@ -60,12 +60,16 @@ std::vector<ValueId> inputs_of(const Graph& graph) {
   return inputs;
 }
 
-std::vector<Tensor> copy_node(Builder& builder, const Graph& graph, const Node& node, const std::vector<Tensor>& operands,
-                              Attributes attributes) {
+std::vector<std::pair<Shape, DType>> results_of(const Graph& graph, const Node& node) {
   std::vector<std::pair<Shape, DType>> results;
   for (const ValueId id : node.results) results.emplace_back(graph.value(id).shape, graph.value(id).dtype);
+  return results;
+}
+
+std::vector<Tensor> copy_node(Builder& builder, const Graph& graph, const Node& node, const std::vector<Tensor>& operands,
+                              Attributes attributes) {
   builder.stand_in_for(node);
-  std::vector<Tensor> made = builder.add(node.op, "", operands, std::move(attributes), results);
+  std::vector<Tensor> made = builder.add(node.op, "", operands, std::move(attributes), results_of(graph, node));
   if (!node.tag.empty()) builder.set_tag(made.front(), node.tag);
   return made;
 }

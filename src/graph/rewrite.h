@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/builder.h"
@@ -13,6 +14,9 @@ namespace moesh::graph {
 // Adds the nodes of `graph` to the builder's graph. `given` maps values of `graph` to tensors that replace them; it must hold all inputs.
 // Returns the tensor of every value.
 std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std::map<ValueId, Tensor>& given);
+
+// The shapes and types of a node's results.
+std::vector<std::pair<Shape, DType>> results_of(const Graph& graph, const Node& node);
 
 // Adds a node like `node` of another graph, with its path, phase and tag, on operands of the builder's graph.
 std::vector<Tensor> copy_node(Builder& builder, const Graph& graph, const Node& node, const std::vector<Tensor>& operands,

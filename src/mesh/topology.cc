@@ -174,32 +174,28 @@ std::string as_names(const Asked& asked, const std::vector<std::int64_t>& sizes)
   return join(names, " or ");
 }
 
-// The name with one of the kinds at its beginning and digits behind it, with one character between them or none: "v6e64" is v6e-64.
-std::optional<std::string> with_hyphen(std::string_view name, const std::vector<std::string>& kinds) {
-  std::optional<std::string> meant;
-  std::size_t most = 0;
+// What a name means that has one of the kinds at its beginning and digits behind it, with one character between them or none: "v6e64" is
+// v6e-64.
+std::optional<Asked> asked_without_hyphen(std::string_view name, const std::vector<std::string>& kinds) {
+  std::optional<Asked> longest;
   for (const std::string& kind : kinds) {
     const bool begins = lower(std::string(name)).starts_with(kind);
     const std::size_t digits = begins ? name.find_first_of("123456789", kind.size()) : std::string_view::npos;
-    if (digits == std::string_view::npos || digits > kind.size() + 1 || kind.size() <= most) continue;
-    const auto size = parse_size(std::string(name.substr(digits)));
-    if (!size) continue;
-    const std::vector<std::int64_t> sizes = nearest_sizes(load_builtin_chip(kind), *size);
-    if (sizes.empty()) continue;
-    most = kind.size();
-    meant = fmt::format("{}-{}", kind, sizes.front());
+    if (digits == std::string_view::npos || digits > kind.size() + 1 || (longest && kind.size() <= longest->kind.size())) continue;
+    const std::string size(name.substr(digits));
+    if (parse_size(size)) longest = Asked{kind + "-", kind, size, false};
   }
-  return meant;
+  return longest;
 }
 
 [[noreturn]] void refuse_kind(std::string_view name, const Asked& asked, const std::string& where) {
   const std::vector<std::string> kinds = hardware_names();
   const bool only_case_differs = std::binary_search(kinds.begin(), kinds.end(), lower(asked.kind));
+  const std::optional<Asked> meant = asked_without_hyphen(name, kinds);
+  const std::int64_t size = parse_size(meant ? meant->size : asked.size).value_or(1);
   std::vector<std::string> names;
-  if (const auto meant = with_hyphen(name, kinds)) names.push_back(*meant);
-  for (const std::string& kind : names.empty() ? nearest(asked.kind, kinds, only_case_differs ? 1 : 3) : std::vector<std::string>{}) {
-    const Chip chip = load_builtin_chip(kind);
-    const auto sizes = nearest_sizes(chip, parse_size(asked.size).value_or(1));
+  for (const std::string& kind : meant ? std::vector{meant->kind} : nearest(asked.kind, kinds, only_case_differs ? 1 : 3)) {
+    const auto sizes = nearest_sizes(load_builtin_chip(kind), size);
     if (!sizes.empty()) names.push_back(fmt::format("{}-{}", kind, sizes.front()));
   }
   refuse(fmt::format("hardware '{}' is unknown, KIND-SIZE with one of {} or PATH.yml:SIZE was expected",

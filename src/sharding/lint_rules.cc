@@ -32,9 +32,7 @@ class OwnRules {
     return close.empty() ? "" : close.front();
   }
 
-  bool knows(const std::string& label) const {
-    return std::any_of(known_.begin(), known_.end(), [&](const config::AxisRule& rule) { return rule.label == label; });
-  }
+  bool knows(const std::string& label) const { return has_rule(known_, label); }
 
  private:
   std::vector<config::AxisRule> known_;

@@ -114,9 +114,7 @@ std::string changes(const Layout& layout, const LaidTensor& tensor) {
 std::vector<std::string> labels_without_rule(const Layout& layout, const LaidTensor& tensor) {
   std::vector<std::string> labels;
   for (const std::string& label : tensor.labels()) {
-    const bool ruled = std::any_of(layout.rules.begin(), layout.rules.end(),
-                                   [&](const config::AxisRule& rule) { return rule.label == label; });
-    if (!label.empty() && !ruled) labels.push_back(label);
+    if (!label.empty() && !has_rule(layout.rules, label)) labels.push_back(label);
   }
   return labels;
 }

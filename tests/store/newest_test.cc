@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
-#include "store/saving.h"
+#include "tests/store/saving_support.h"
 #include "tests/support.h"
 
 namespace moesh::store {
@@ -22,11 +22,7 @@ using test::message_of;
 class Newest : public ::testing::Test {
  protected:
   Newest() {
-    for (const int step : {2, 4, 6}) {
-      Saving saving(at(step), {"1.0", "today", step, 96, "adamw", 12, {}, {}}, {});
-      saving.wait();
-      EXPECT_EQ(saving.error(), "");
-    }
+    for (const int step : {2, 4, 6}) test::save_empty_checkpoint(at(step), step);
   }
   std::string at(int step) const { return folder_.path() + "/" + std::to_string(step); }
 

@@ -1,9 +1,6 @@
 // Shape suffixes: E experts, M embedding, F width.
 #include "nn/moe/experts.h"
 
-#include <algorithm>
-#include <string_view>
-
 #include "nn/mlp.h"
 #include "sharding/labels.h"
 
@@ -30,11 +27,8 @@ KernelLabels kernel_labels(const config::Settings& settings) {
 
 const char* expert_label(const config::Settings& settings) {
   const std::vector<config::AxisRule>& rules = settings.rules("logical_axis_rules");
-  const auto is_known = [&](std::string_view label) {
-    return std::any_of(rules.begin(), rules.end(), [&](const config::AxisRule& rule) { return rule.label == label; });
-  };
-  const bool has_own = settings.boolean("use_batch_split_schedule") && !is_known(labels::exp) && is_known(labels::expert_only);
-  return has_own ? labels::expert_only : labels::exp;
+  if (!settings.boolean("use_batch_split_schedule") || has_rule(rules, labels::exp)) return labels::exp;
+  return has_rule(rules, labels::expert_only) ? labels::expert_only : labels::exp;
 }
 
 Experts experts(Builder& builder, const Context& context) {
