@@ -13,7 +13,7 @@
 #include "config/schema.h"
 #include "mesh/hardware.h"
 #include "mesh/topology.h"
-#include "session/session.h"
+#include "session/reopen.h"
 #include "train/model_size.h"
 
 namespace moesh::cli {
@@ -106,7 +106,7 @@ void show_models() {
   Table table({{"  model"}, {"parameters", true}, {"active", true}, {"layers", true}, {"experts a token"},
                {"family", false, Room::none, 1}});
   for (const std::string& name : config::builtin_names("models")) {
-    const session::Session session = session::open({"model_name=" + name, "compile_topology=cpu-1"});
+    const session::Session session = session::reopen({"model_name=" + name, "compile_topology=cpu-1"});
     const train::ModelSize size = train::model_size(session.graph, session.shape, 1, 1);
     table.add({"  " + name, human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
                std::to_string(session.shape.layers), expert_words(session.shape), session.loaded.settings.text("decoder_block")});
@@ -152,7 +152,7 @@ void show_rule_set(const std::string& name) {
 }
 
 void show_model(const std::string& name) {
-  const session::Session session = session::open({"model_name=" + name, "compile_topology=cpu-1"});
+  const session::Session session = session::reopen({"model_name=" + name, "compile_topology=cpu-1"});
   const train::ModelSize size = train::model_size(session.graph, session.shape, 1, 1);
   const std::string experts = session.shape.is_moe() ? ", experts a token: " + expert_words(session.shape) : "";
   show_file(fmt::format("{}: a model, for model_name={}; {} parameters, {} active, {}{}", name, name,

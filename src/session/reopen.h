@@ -1,4 +1,4 @@
-// Opens a request that was opened before, with changes.
+// Opens requests without notices.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace moesh::session {
 
-// As open or, with a stage, open_to_decode, but without the notices, which were logged before.
+// As open or, with a stage, open_to_decode, but without the notices: they were logged before, or say nothing that the user asked for.
 Session reopen(const std::vector<std::string>& request, Evenness evenness = Evenness::demanded, std::optional<DecodeStage> stage = {});
 
 }  // namespace moesh::session

@@ -40,6 +40,12 @@ TEST(Lists, TellTheSizesOfModels) {
   EXPECT_THAT(models, ContainsRegex("  llama2-7b +6\\.74 B +6\\.74 B +32 +- +llama2\n"));
 }
 
+TEST(Lists, LogNoNotices) {
+  std::vector<std::string> lines{"help models", "help keys", "help rules", "help hardware"};
+  for (const std::string& name : config::builtin_names("models")) lines.push_back("help " + name);
+  for (const std::string& line : lines) EXPECT_EQ(outcome(line).err, "") << line;
+}
+
 TEST(Lists, TellWhatHardwareCanDo) {
   const std::string hardware = outcome("help hardware").out;
   for (const std::string& name : mesh::hardware_names()) EXPECT_THAT(hardware, HasSubstr("\n  " + name + " "));
