@@ -136,9 +136,16 @@ int show(const Arguments& arguments) {
   return 0;
 }
 
+enum class Verdict { whole, damaged, not_read, removed };
+
+std::string_view words_of(Verdict verdict) {
+  constexpr std::string_view kWords[] = {"whole", "DAMAGED", "NOT READ", "removed"};
+  return kWords[static_cast<std::size_t>(verdict)];
+}
+
 struct Checked {
-  std::string verdict = "whole";  // or DAMAGED, NOT READ, removed
-  std::string words;              // behind the verdict
+  Verdict verdict = Verdict::whole;
+  std::string words;  // behind the verdict
   std::vector<std::string> damage;
 };
 
@@ -148,13 +155,13 @@ Checked checked(const std::string& path, backend::Workers& workers) {
     const auto begin = Clock::now();
     store::Checkpoint checkpoint(path);
     made.damage = checkpoint.damage(workers);
-    if (!made.damage.empty()) made.verdict = "DAMAGED";
+    if (!made.damage.empty()) made.verdict = Verdict::damaged;
     else made.words = fmt::format(", {} and {} held to their hashes in {:.2f} s",
                                   counted(static_cast<std::int64_t>(checkpoint.index().tensors.size()), "tensor"),
                                   human_bytes(checkpoint.bytes_read()), seconds_since(begin));
   } catch (const Error& error) {
-    if (!std::filesystem::exists(path)) return {"removed", " meanwhile", {}};  // a run that goes on removes its oldest
-    made.verdict = error.parts().fault == Fault::failed ? "NOT READ" : "DAMAGED";
+    if (!std::filesystem::exists(path)) return {Verdict::removed, " meanwhile", {}};  // a run that goes on removes its oldest
+    made.verdict = error.parts().fault == Fault::failed ? Verdict::not_read : Verdict::damaged;
     made.damage.emplace_back(error.what());
   }
   for (std::string& what : made.damage) what = split(what, '\n').front();
@@ -171,10 +178,10 @@ int check(const Arguments& arguments) {
     for (const std::string& path : store::checkpoints_at(named)) {
       const Checked made = checked(path, workers);
       is_whole = is_whole && made.damage.empty();
-      json.line().begin_object().key("path").value(path).key("verdict").value(lower(made.verdict));
+      json.line().begin_object().key("path").value(path).key("verdict").value(lower(words_of(made.verdict)));
       json.key("damage").values(made.damage).end_object();
       if (as_json) continue;
-      fmt::print("{}: {}{}\n", path, made.verdict, made.words);
+      fmt::print("{}: {}{}\n", path, words_of(made.verdict), made.words);
       for (const std::string& what : made.damage) fmt::print("  {}\n", what);
     }
   }
@@ -275,8 +282,8 @@ int remove(const Arguments& arguments) {
   backend::Workers workers(threads_of(arguments));
   const auto is_whole = [&](const std::string& checkpoint) {
     const Checked made = checked(checkpoint, workers);
-    if (made.damage.empty()) return made.verdict == "whole";
-    log_warning(fmt::format("{}: {}, so an older one stays in its place: {}", checkpoint, made.verdict, made.damage.front()));
+    if (made.damage.empty()) return made.verdict == Verdict::whole;
+    log_warning(fmt::format("{}: {}, so an older one stays in its place: {}", checkpoint, words_of(made.verdict), made.damage.front()));
     return false;
   };
   const std::vector<std::int64_t> gone = store::keep_newest(folder, *keep, "", is_whole);

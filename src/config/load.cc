@@ -74,9 +74,7 @@ void assign_all(Settings& settings, const Assignments& all) {
 
 // How the names of MaxText's models begin that have something which moesh lacks.
 constexpr std::pair<std::string_view, std::string_view> kLacking[] = {{"deepseek-custom", "tables of n-grams"},
-                                                                      {"gemma4-e", "embeddings of each layer"},
-                                                                      {"qwen3-omni", "images and sound"},
-                                                                      {"qwen3-vl", "images"}};
+                                                                      {"gemma4-e", "embeddings of each layer"}};
 
 std::string model_file(std::string name, const std::string& where) {
   // Instruction-tuned variants have their base model's architecture.
