@@ -11,22 +11,13 @@ using plan::Instruction;
 using plan::InstructionId;
 using plan::Plan;
 
-using JobId = std::int32_t;
-constexpr JobId kNobody = -1;
+using SpanId = std::int32_t;
+constexpr SpanId kNobody = -1;
 constexpr std::int64_t kFollowed = 3;  // iterations of a loop that are simulated
 
-// A run of an instruction.
-struct Job {
-  InstructionId instruction = -1;
-  double start = 0, finish = 0;
-  JobId after = kNobody;  // the job whose end it waits for
-  double runs = 1;        // the number of runs that it stands for
-  std::vector<Recurrence> recurrences = {};
-};
-
-// The job that last wrote a stretch of memory, and the one that was the last to read its content.
+// The span that last wrote a stretch of memory, and the one that was the last to read its content.
 struct Use {
-  JobId writer = kNobody, reader = kNobody;
+  SpanId writer = kNobody, reader = kNobody;
 };
 
 struct Range {
@@ -44,7 +35,7 @@ class LastUses {
     for (auto stretch = uses_.find(range.begin); stretch->first != range.end; ++stretch) see(stretch->second);
   }
   // Makes the range one stretch.
-  void write(Range range, JobId writer) {
+  void write(Range range, SpanId writer) {
     if (range.begin >= range.end) return;
     cut(range.begin);
     cut(range.end);
@@ -73,40 +64,38 @@ class Timeline {
 
   Schedule run() {
     run(0, static_cast<InstructionId>(plan_.instructions.size()), 1);
-    JobId last = kernels_.last;
+    SpanId last = kernels_.last;
     for (const auto& [link, queue] : links_) {
       if (finish(queue.last) > finish(last)) last = queue.last;
     }
     made_.seconds = finish(last);
     if (last != kernels_.last) expose(last, finish(kernels_.last), 1);
     find_critical(last);
-    for (Job& job : jobs_)
-      made_.spans.push_back({job.instruction, job.start, job.finish, job.after, std::move(job.recurrences)});
     return std::move(made_);
   }
 
  private:
   struct Queue {
-    JobId last = kNobody;
+    SpanId last = kNobody;
   };
 
-  // The jobs that the last one waited for, one after the other, fill the step. Those of a loop's last simulated iteration also stand for
+  // The spans that the last one waited for, one after the other, fill the step. Those of a loop's last simulated iteration also stand for
   // the iterations that are not simulated, which take a period each, though the path may spend more or less than that in this one.
-  void find_critical(JobId last) {
-    std::vector<double> weights(jobs_.size());
-    const auto seconds = [&](std::size_t job) { return weights[job] * (jobs_[job].finish - jobs_[job].start); };
-    for (JobId job = last; job != kNobody; job = jobs_[at(job)].after) weights[at(job)] = 1;
+  void find_critical(SpanId last) {
+    std::vector<double> weights(made_.spans.size());
+    const auto seconds = [&](std::size_t span) { return weights[span] * (made_.spans[span].finish - made_.spans[span].start); };
+    for (SpanId span = last; span != kNobody; span = made_.spans[at(span)].after) weights[at(span)] = 1;
     for (const Iteration& of : made_.iterations) {
       double once = 0;
-      for (std::size_t job = of.first; job < of.end; ++job) once += seconds(job);
+      for (std::size_t span = of.first; span < of.end; ++span) once += seconds(span);
       if (once == 0) continue;
       const double others = static_cast<double>(std::max<std::int64_t>(0, of.count - kFollowed)) * of.period;
-      for (std::size_t job = of.first; job < of.end; ++job) weights[job] *= (once + others) / once;
+      for (std::size_t span = of.first; span < of.end; ++span) weights[span] *= (once + others) / once;
     }
-    for (std::size_t job = 0; job < jobs_.size(); ++job) made_.critical[at(jobs_[job].instruction)] += seconds(job);
+    for (std::size_t span = 0; span < made_.spans.size(); ++span) made_.critical[at(made_.spans[span].instruction)] += seconds(span);
   }
 
-  double finish(JobId job) const { return job == kNobody ? 0 : jobs_[at(job)].finish; }
+  double finish(SpanId span) const { return span == kNobody ? 0 : made_.spans[at(span)].finish; }
 
   // Buffers have their offsets in the arena; state is placed after it.
   void place_buffers(const plan::Arena& arena) {
@@ -141,23 +130,23 @@ class Timeline {
   }
 
   void run_loop(InstructionId loop, const Instruction& instruction, double runs) {
-    std::size_t first = jobs_.size();
+    std::size_t first = made_.spans.size();
     double before = 0;
     for (std::int64_t n = 0; n < std::min(kFollowed, instruction.count); ++n) {
       iterations_[at(loop)] = instruction.reverse ? instruction.count - 1 - n : n;
-      first = jobs_.size();
+      first = made_.spans.size();
       before = latest();
       const bool stands_for_more = n == kFollowed - 1;
       run(loop + 1, instruction.other, stands_for_more ? runs * static_cast<double>(instruction.count - n) : runs);
     }
     const std::int64_t more = std::max<std::int64_t>(0, instruction.count - kFollowed);
     const double period = latest() - before, rest = static_cast<double>(more) * period;
-    made_.iterations.push_back({loop, first, jobs_.size(), instruction.count, period});
+    made_.iterations.push_back({loop, first, made_.spans.size(), instruction.count, period});
     if (more == 0) return;
-    for (std::size_t job = first; job < jobs_.size(); ++job) {
-      jobs_[job].start += rest;
-      jobs_[job].finish += rest;
-      jobs_[job].recurrences.push_back({more + 1, period});
+    for (std::size_t span = first; span < made_.spans.size(); ++span) {
+      made_.spans[span].start += rest;
+      made_.spans[span].finish += rest;
+      made_.spans[span].recurrences.push_back({more + 1, period});
     }
   }
 
@@ -169,9 +158,9 @@ class Timeline {
 
   void issue(InstructionId i, const Instruction& instruction, double runs) {
     const Timing& timing = timings_[at(i)];
-    Job job{i, 0, 0, kNobody, runs};
-    const auto wait_for = [&](JobId other) {
-      if (other != kNobody && (job.after == kNobody || finish(other) > finish(job.after))) job.after = other;
+    Span span{i};
+    const auto wait_for = [&](SpanId other) {
+      if (other != kNobody && (span.after == kNobody || finish(other) > finish(span.after))) span.after = other;
     };
     if (timing.sent) {
       for (const std::size_t link : timing.links) wait_for(links_[link].last);
@@ -185,20 +174,20 @@ class Timeline {
         wait_for(use.reader);
       });
     }
-    job.start = finish(job.after);
-    job.finish = job.start + timing.seconds;
+    span.start = finish(span.after);
+    span.finish = span.start + timing.seconds;
     if (!timing.sent) {
       made_.kernels += runs * timing.seconds;
-      if (job.start > finish(kernels_.last)) expose(job.after, finish(kernels_.last), runs);
+      if (span.start > finish(kernels_.last)) expose(span.after, finish(kernels_.last), runs);
     }
     if (timing.sent && timing.is_alone) made_.exposed[at(i)] += runs * timing.seconds;
-    add(job, instruction);
+    add(span, instruction);
   }
 
-  void add(const Job& job, const Instruction& instruction) {
-    const Timing& timing = timings_[at(job.instruction)];
-    const auto id = static_cast<JobId>(jobs_.size());
-    jobs_.push_back(job);
+  void add(const Span& span, const Instruction& instruction) {
+    const Timing& timing = timings_[at(span.instruction)];
+    const auto id = static_cast<SpanId>(made_.spans.size());
+    made_.spans.push_back(span);
     if (timing.sent) {
       for (const std::size_t link : timing.links) links_[link].last = id;
     }
@@ -211,11 +200,11 @@ class Timeline {
     for (const plan::ViewId view : instruction.results) uses_.write(range_of(plan_.view(view)), id);
   }
 
-  // No kernel runs from `idle_from` until the job is done, so the time of each job of its chain in that stretch is exposed.
-  void expose(JobId job, double idle_from, double runs) {
-    for (; job != kNobody && finish(job) > idle_from; job = jobs_[at(job)].after) {
-      const double seconds = finish(job) - std::max(idle_from, jobs_[at(job)].start);
-      made_.exposed[at(jobs_[at(job)].instruction)] += runs * seconds;
+  // No kernel runs from `idle_from` until the span is done, so the time of each span of its chain in that stretch is exposed.
+  void expose(SpanId span, double idle_from, double runs) {
+    for (; span != kNobody && finish(span) > idle_from; span = made_.spans[at(span)].after) {
+      const double seconds = finish(span) - std::max(idle_from, made_.spans[at(span)].start);
+      made_.exposed[at(made_.spans[at(span)].instruction)] += runs * seconds;
     }
   }
 
@@ -223,7 +212,6 @@ class Timeline {
   const std::vector<Timing>& timings_;
   std::vector<std::int64_t> begins_;      // by buffer
   std::vector<std::int64_t> iterations_;  // by loop: the index of the iteration that runs
-  std::vector<Job> jobs_;
   Queue kernels_;
   std::map<std::size_t, Queue> links_;
   LastUses uses_;

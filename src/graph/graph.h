@@ -25,6 +25,9 @@ namespace moesh::graph {
 using ValueId = std::int32_t;
 using NodeId = std::int32_t;
 
+// Of a value: keeps sums of bytes over a whole model below 2^63.
+inline constexpr double kMostElements = 1e15;
+
 struct Initializer {
   // log_uniform: logarithms of numbers up to 16. turns: 0, 1, 2, ... and, after so many numbers, again from 0 on
   enum class Kind : std::uint8_t { zeros, ones, normal, log_uniform, fan_in, turns };

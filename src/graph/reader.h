@@ -56,9 +56,8 @@ void read_list(Line& line, std::string_view open, std::string_view close, const 
 mesh::Mesh read_mesh(Line& line);
 DType read_dtype(Line& line);
 Op read_op(Line& line);
-// Bounds that keep sizes in bytes below 2^63, also of any part of a shape.
+// Keeps products of some of a shape's sizes below 2^63.
 inline constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
-inline constexpr double kMostElements = 1e15;
 Shape read_shape(Line& line);
 
 // Reads the values of fields as Words writes them. A field that is not given keeps its value.

@@ -5,6 +5,7 @@
 
 #include "base/place.h"
 #include "graph/builder.h"
+#include "graph/rewrite.h"
 #include "partition/split_region.h"
 
 namespace moesh::partition {
@@ -58,9 +59,7 @@ class Expansion {
     return copy(node, node.op, operands, std::move(attributes));
   }
   std::vector<Tensor> copy(const Node& node, Op op, const std::vector<Tensor>& operands, graph::Attributes attributes) {
-    std::vector<std::pair<Shape, DType>> results;
-    for (const ValueId id : node.results) results.emplace_back(graph_.value(id).shape, graph_.value(id).dtype);
-    return builder_.add(op, "", operands, std::move(attributes), results);
+    return builder_.add(op, "", operands, std::move(attributes), graph::results_of(graph_, node));
   }
 
   std::vector<Tensor> make(const Node& node) {

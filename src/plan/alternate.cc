@@ -10,6 +10,7 @@
 #include "base/place.h"
 #include "graph/parts.h"
 #include "graph/work.h"
+#include "plan/verify.h"
 
 namespace moesh::plan {
 namespace {
@@ -281,6 +282,9 @@ Plan with_parts_alternating(Plan plan) {
     order(plan, begin, i);
     begin = i + 1;
   }
+#ifndef NDEBUG
+  verify(plan);
+#endif
   return plan;
 }
 

@@ -77,9 +77,11 @@ Pass pass_of(const Graph& model, const config::Settings& settings, bool keep_log
     const bool is_entropy = name == std::string_view(results::entropy_sum);
     made.push_back((is_entropy ? entropy_of(builder, settings) : result_of(builder, name)).id);
   }
-  const DType grad_dtype = parse_dtype(settings.text("grad_dtype")).value_or(DType::float32);
+  // Those of several microbatches are rounded once they are added up.
+  const bool is_alone = settings.integer("gradient_accumulation_steps") == 1;
+  const DType dtype = is_alone ? gradient_dtype(settings) : DType::float32;
   for (const Tensor& gradient : graph::gradients(differentiated(builder, settings), trained)) {
-    made.push_back(graph::cast(graph::cast(gradient, grad_dtype), DType::float32).id);
+    made.push_back(graph::cast(graph::cast(gradient, dtype), DType::float32).id);
   }
   for (const char* name : pass.stacked) made.push_back(result_of(builder, name).id);
   pass.graph = builder.take();
@@ -194,6 +196,10 @@ std::vector<Tensor> run_each(Builder& builder, const Pass& pass, const std::vect
 }
 
 }  // namespace
+
+DType gradient_dtype(const config::Settings& settings) {
+  return parse_dtype(settings.text("grad_dtype")).value_or(DType::float32);
+}
 
 Passes add_passes(Builder& builder, const Graph& model, const std::vector<Trained>& parameters, const config::Settings& settings,
                   bool keep_logits, Reduction reduction, const SeeGraph& see) {

@@ -31,6 +31,9 @@ struct Passes {
   std::vector<graph::Tensor> gradients;
 };
 
+// What the optimizer's gradients are rounded to.
+DType gradient_dtype(const config::Settings& settings);
+
 // Adds the model's inputs and parameters, and the passes. A batch input has all microbatches, [microbatches, rows, length] if there
 // are several. Which values are saved for the backward pass is decided here and written into the graph. `see`: may be empty.
 Passes add_passes(graph::Builder& builder, const graph::Graph& model, const std::vector<Trained>& parameters,

@@ -70,6 +70,7 @@ std::string step_line(const StepMetrics& m, const StepSpeed& speed, bool is_moe)
       fmt::format("perplexity: {:.3f}", std::exp(m.lm_loss)),
   };
   if (is_moe) fields.push_back(fmt::format("moe_lb_loss: {:.6f}", m.balance_loss));
+  // As in MaxText: of several microbatches mtp_loss is the sum, though the loss has its mean.
   if (m.mtp_loss) fields.push_back(fmt::format("main_model_loss: {:.3f}, mtp_loss: {:.3f}", m.loss - *m.mtp_loss, *m.mtp_loss));
   if (m.index_loss) fields.push_back(fmt::format("indexer_loss: {:.6f}", *m.index_loss));
   return join(fields, ", ");

@@ -45,6 +45,16 @@ std::vector<Tensor> parameters_of(Builder& builder) {
   return parameters;
 }
 
+// The gradients of the reported loss, rounded as a single microbatch's are.
+void round_gradients(Passes& passes, const std::vector<Trained>& parameters, DType dtype, Tensor factor) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Tensor& gradient = passes.gradients[i];
+    gradient.builder->set_path(parameters[i].path + "/gradient");
+    const Tensor of_loss = graph::multiply(gradient, graph::broadcast(factor, gradient.shape(), {}));
+    gradient = graph::cast(graph::cast(of_loss, dtype), DType::float32);
+  }
+}
+
 // The highest number of all.
 Tensor highest_of(Tensor x) {
   const std::int64_t count = elements(x.shape());
@@ -59,11 +69,17 @@ graph::Graph step_graph(const graph::Graph& model, const config::Settings& setti
   const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
   const std::vector<Trained> parameters = trained_parameters(model, settings);
   Builder builder;
-  const Passes passes = add_passes(builder, model, parameters, settings, keep.logits, reduction, see);
+  Passes passes = add_passes(builder, model, parameters, settings, keep.logits, reduction, see);
   builder.set_path("metrics");
   builder.set_phase(graph::Phase::update);
   const Losses losses = losses_of(passes, microbatches);
-  const Tensor factor = gradient_factor(builder, passes, microbatches);
+  Tensor factor = gradient_factor(builder, passes, microbatches);
+  const bool rounds = microbatches > 1 && gradient_dtype(settings) != DType::float32;
+  if (rounds) {
+    round_gradients(passes, parameters, gradient_dtype(settings), factor);
+    builder.set_path("metrics");
+    factor = graph::fill(builder, 1, {}, DType::float32);
+  }
   const auto give = [&](Tensor tensor, const std::string& name) {
     if (tensor) builder.mark_result(tensor, name);
   };
@@ -81,7 +97,7 @@ graph::Graph step_graph(const graph::Graph& model, const config::Settings& setti
     give(factor, step_results::gradient_factor);
   }
   add_update(builder, parameters,
-             {parameters_of(builder), passes.gradients, losses.loss, microbatches == 1 ? Tensor{} : factor, passes.expert_load,
+             {parameters_of(builder), passes.gradients, losses.loss, microbatches == 1 || rounds ? Tensor{} : factor, passes.expert_load,
               passes.highest},
              settings, devices);
   graph::Graph made = graph::without_dead_nodes(builder.take());

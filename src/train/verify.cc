@@ -77,7 +77,7 @@ Batch batch_of(const ReferenceRun& run, const config::BatchSizes& sizes, run::Po
     Array& rows = batch[name] = array_of(run.batch.at(name), pool);
     if (!rows.view.shape.empty() && rows.view.shape[0] == sizes.rows_to_load) rows.view.shape[0] = sizes.rows_to_train;
   }
-  const Shape& shape = batch.at("inputs").view.shape;
+  const Shape& shape = batch.at(models::inputs::tokens).view.shape;
   if (shape.size() == 2) batch[models::inputs::order] = places_in_rows(shape[0], shape[1], pool);
   return batch;
 }
