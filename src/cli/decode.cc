@@ -205,6 +205,17 @@ Speed generate(decode::Generator& generator, std::vector<Text>& texts, Output& o
   return speed;
 }
 
+bool have_beginning(const std::vector<Text>& texts, const std::string& expected) {
+  bool have_all = true;
+  for (const Text& text : texts) {
+    if (as_utf8(text.made).starts_with(expected)) continue;
+    log_error(fmt::format("'{}' goes on with '{}', autoregressive_decode_assert expects '{}'", shorten(text.asked.prompt, 80),
+                          shorten(text.made, 80), shorten(expected, 80)));
+    have_all = false;
+  }
+  return have_all;
+}
+
 int run_decode(const Arguments& arguments) {
   const Words words = words_of(arguments);
   const decode::Source& source = words.source;
@@ -244,7 +255,7 @@ int run_decode(const Arguments& arguments) {
   const Speed speed = generate(generator, texts, output);
   log_notice(fmt::format("{} in {}, {:.1f} tokens/s, the first after {}", counted(speed.tokens, "token"), human_seconds(speed.all),
                          static_cast<double>(speed.tokens) / speed.all, human_seconds(speed.first)));
-  return 0;
+  return have_beginning(texts, settings.text("autoregressive_decode_assert")) ? 0 : 1;
 }
 
 }  // namespace

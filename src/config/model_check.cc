@@ -91,7 +91,8 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
   not_latent(shape.attention.fused, "fused_qkv");
   if (settings.boolean("use_qk_clip")) check_clip(shape, settings);
   if (settings.boolean("use_indexer")) check_indexer(shape, settings);
-  if (shape.block == Block::gemma4 && shape.attention.fused && settings.boolean("share_kv_projections")) {
+  const bool may_share = shape.block == Block::gemma4 || shape.block == Block::plain;
+  if (may_share && shape.attention.fused && settings.boolean("share_kv_projections")) {
     refuse("share_kv_projections=true leaves no values to be made by fused_qkv", settings.origin("fused_qkv").where, "fused_qkv=false");
   }
 }

@@ -61,6 +61,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["attention_bias"] = yes_or_no(a.bias);
   facts["attention_out_bias"] = yes_or_no(a.out_bias);
   facts["attention_sink"] = yes_or_no(a.sinks);
+  if (shape.block == Block::plain) facts["share_kv_projections"] = yes_or_no(a.shares_values);
   if (shape.block != Block::gemma4) return;
   facts["v_norm_with_scale"] = yes_or_no(a.scales_value_norm);
   const GlobalHeads& global = shape.global_heads;

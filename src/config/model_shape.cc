@@ -47,6 +47,7 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.bias = settings.boolean("attention_bias") && takes_attention_bias(settings);
   shape.out_bias = shape.bias && settings.boolean("attention_out_bias");
   shape.sinks = settings.boolean("attention_sink");
+  shape.shares_values = block_of(settings) == Block::plain && settings.boolean("share_kv_projections");
   shape.score_scale = settings.real("attention_score_scale");
   shape.latent = has_latent_attention(settings);
   if (shape.latent) shape.kv_heads = shape.query_heads;  // a latent is all heads'

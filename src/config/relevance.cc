@@ -121,7 +121,8 @@ constexpr std::string_view kOfPlainWindows[] = {"local_rope_max_timescale"};
 constexpr std::string_view kOfGemma4[] = {"v_norm_with_scale"};
 constexpr std::string_view kOfScaledNorms[] = {"qk_norm_with_scale"};
 constexpr std::string_view kOfFullLayers[] = {"global_head_dim", "global_num_kv_heads", "global_rope_max_timescale",
-                                              "share_kv_projections", "global_rope_proportion"};
+                                              "global_rope_proportion"};
+constexpr std::string_view kOfSharedValues[] = {"share_kv_projections"};
 constexpr std::string_view kOfLocalLayers[] = {"local_rope_proportion"};
 constexpr std::string_view kOfPartsThatTurn[] = {"global_rope_proportion", "local_rope_proportion"};
 constexpr std::string_view kOfOneProportion[] = {"partial_rotary_factor"};
@@ -301,6 +302,8 @@ constexpr Need kNeeds[] = {
      },
      kOfScaledNorms},
     {"layers of decoder_block=gemma4 that see all before them", has_full_layers, kOfFullLayers},
+    {"decoder_block=default, or layers of decoder_block=gemma4 that see all before them",
+     [](S s) { return is_block(s, Block::plain) || has_full_layers(s); }, kOfSharedValues},
     {"layers of decoder_block=gemma4 that have a window", has_local_layers, kOfLocalLayers},
     {"rope_type=default", turns_plainly, kOfPartsThatTurn},
     {"another decoder_block than gemma4", [](S s) { return !is_block(s, Block::gemma4); }, kOfOneProportion},

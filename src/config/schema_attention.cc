@@ -37,7 +37,7 @@ constexpr Key kAttention[] = {
     {"attn_logits_soft_cap", real, "0.0", "0..1000000000", used, "squeezes attention scores into a range by tanh; 0 for none"},
     {"attention_output_dim", integer, "-1", "-1..1000000000", used,
      "qwen3_custom_moe: width of attention's result; -1 for that of the residual stream"},
-    {"share_kv_projections", boolean, "false", "", used, "gemma4: one projection for keys and values of layers that see all before them"},
+    {"share_kv_projections", boolean, "false", "", used, "gemma4, in layers that see all before them, and default: one projection for keys and values"},
     {"chunk_attn_window_size", integer, "0", "0..1000000000", used,
      "length of the chunks of the sequence that layers with chunked attention stay within"},
     {"causal_block_size", integer, "32", "", accepted, kHelpBlockDiffusion},

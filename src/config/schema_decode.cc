@@ -27,7 +27,7 @@ constexpr Key kDecode[] = {
     {"decode_sampling_repetition_penalty", real, "1.0", "0.000001..1000000", used,
      "moesh's own: divides the scores of tokens that were there, multiplies those below 0"},
     {"decode_sampling_seed", integer, "0", "0..4294967295", used, "moesh's own: other texts for another seed, the same for the same"},
-    {"autoregressive_decode_assert", text, "", "", refused, "text that decoding must give"},
+    {"autoregressive_decode_assert", text, "", "", used, "what a text that decode makes has to begin with; if it does not, the exit code is 1"},
     {"multi_sampling", boolean, "false", "", refused, "several continuations of one prompt"},
     {"return_log_prob", boolean, "false", "", refused, "log probabilities of the drawn tokens"},
     {"load_from_prefill_dir", boolean, "false", "", refused, "reads the prompt's cache from prefill_cache_dir"},

@@ -41,7 +41,7 @@ void for_left_out(const Settings& settings, const Act& act) {
 void check_stages(const Settings& settings) {
   if (!has_pipeline(settings)) return;
   const bool within = settings.integer("ici_pipeline_parallelism") > 1;
-  refuse("pipeline stages are laid out, but not run yet",
+  refuse("pipeline stages are laid out (`shardings`, `lint`), but neither planned nor run yet",
          settings.origin(within ? "ici_pipeline_parallelism" : "dcn_pipeline_parallelism").where,
          "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices");
 }

@@ -92,7 +92,7 @@ void add_passes(const std::vector<Pass>& passes, bool is_open_batch, const Sessi
 
 advice::Freedom freedom_of(const config::Settings& settings, const mesh::Mesh& mesh) {
   advice::Freedom freedom;
-  freedom.growing = {"data", "fsdp", "fsdp_transpose", "context", "tensor", "expert"};
+  freedom.growing = {"data", "fsdp", "fsdp_transpose", "context", "tensor", "tensor_sequence", "expert"};
   freedom.growing_between = {"data", "fsdp", "expert"};
   for (const mesh::Axis& axis : mesh.axes()) {
     for (const mesh::Level level : {mesh::Level::ici, mesh::Level::dcn}) {
@@ -127,13 +127,17 @@ std::vector<Keys> ways_of(const Session& session, const mesh::Mesh& mesh) {
 
 // The sum of the places of the mesh's axes in a list that begins with the usual ones.
 int oddity_of(const mesh::Mesh& mesh) {
-  static constexpr std::array<std::string_view, 6> kUsualFirst{"fsdp", "data", "expert", "tensor", "context", "fsdp_transpose"};
+  static constexpr std::array<std::string_view, 7> kUsualFirst{"fsdp",    "data",          "expert", "tensor", "tensor_sequence",
+                                                               "context", "fsdp_transpose"};
   int sum = 0;
   for (const mesh::Axis& axis : mesh.axes()) {
     if (axis.size() > 1) sum += static_cast<int>(std::find(kUsualFirst.begin(), kUsualFirst.end(), axis.name) - kUsualFirst.begin());
   }
   return sum;
 }
+
+// Whether both axes of tensor parallelism are in use; tensor_sequence shards the sequence between layers too.
+bool splits_heads_twice(const mesh::Mesh& mesh) { return mesh.size_of("tensor") > 1 && mesh.size_of("tensor_sequence") > 1; }
 
 int axes_in_use(const mesh::Mesh& mesh) {
   return static_cast<int>(std::count_if(mesh.axes().begin(), mesh.axes().end(), [](const mesh::Axis& axis) { return axis.size() > 1; }));
@@ -174,8 +178,9 @@ class SpaceOf {
       // The request itself comes first, so that it is tried however few plans are allowed.
       if (rules.empty() && space_.candidates.size() > own) space_.candidates[own].axes = space_.candidates[own].oddity = 0;
     }
-    for (const advice::Factoring& factoring : advice::factorings(session, freedom_of(session.loaded.settings, session.mesh)))
-      add(session, rules, factoring);
+    for (const advice::Factoring& factoring : advice::factorings(session, freedom_of(session.loaded.settings, session.mesh))) {
+      if (!splits_heads_twice(factoring.mesh) || splits_heads_twice(session.mesh)) add(session, rules, factoring);
+    }
   }
 
   void add(const Session& session, const Keys& rules, const advice::Factoring& factoring) {
@@ -280,7 +285,8 @@ std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector
 }
 
 std::vector<std::string> never_tried(Stage stage, bool has_open_batch) {
-  std::vector<std::string> never{"pipeline stages", "other dropping of tokens than the request's: capacity_factor, ragged_buffer_factor",
+  std::vector<std::string> never{"pipeline stages", "tensor beside tensor_sequence",
+                                 "other dropping of tokens than the request's: capacity_factor, ragged_buffer_factor",
                                  "dense experts, which compute every expert on every token"};
   if (has_open_batch)
     never.insert(never.end(), {fmt::format("more than {} a device at a time", counted(static_cast<std::int64_t>(most_rows(stage)), "row")),

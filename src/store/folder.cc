@@ -155,6 +155,9 @@ void clear_leftovers(const std::string& folder) {
 
 std::vector<std::string> checkpoints_at(const std::string& path) {
   if (has_index(path)) return {path};
+  // MaxText's commands name the folder of the state in a checkpoint: RUN/checkpoints/STEP/items.
+  const std::filesystem::path named(path.ends_with('/') ? path.substr(0, path.size() - 1) : path);
+  if (named.filename() == "items" && has_index(named.parent_path().string())) return {named.parent_path().string()};
   const std::string of_run = path + "/checkpoints", &folder = is_folder(of_run) ? of_run : path;
   std::vector<std::string> found;
   for (const std::int64_t step : steps_in(folder)) found.insert(found.begin(), checkpoint_path(folder, step));

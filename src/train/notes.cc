@@ -13,10 +13,12 @@
 
 namespace moesh::train {
 
+constexpr std::string_view kSecret = "hf_access_token";
+
 void print_config(const config::Settings& settings) {
   for (const config::Topic& topic : config::topics()) {
     for (const config::Key& key : topic.keys) {
-      if (settings.is_by_user(key.name)) {
+      if (settings.is_by_user(key.name) && key.name != kSecret) {
         fmt::print("Config param {}: {}\n", key.name, config::to_string(settings.value(key.name)));
       }
     }

@@ -91,6 +91,15 @@ TEST(DecodeCommand, GoesOnWithThePromptOfTheSettings) {
   EXPECT_THAT(decode({"--max-tokens", "2", "prompt=xyz"}).out, StartsWith("xyz"));
 }
 
+TEST(DecodeCommand, HoldsTextsToABeginning) {
+  const std::string text = texts_of({"abc", "--max-tokens", "5"}).at(0)["text"];
+  EXPECT_EQ(decode({"abc", "--max-tokens", "5", "autoregressive_decode_assert=" + text}).code, 0);
+  const Outcome other = decode({"abc", "--max-tokens", "5", "autoregressive_decode_assert=no such text"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("moesh: error: 'abc' goes on with '"));
+  EXPECT_THAT(other.err, HasSubstr("', autoregressive_decode_assert expects 'no such text'"));
+}
+
 TEST(DecodeCommand, TakesPromptsFromAFile) {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("p.jsonl", "{\"prompt\": \"abc\", \"max_tokens\": 3}\n\n{\"prompt\": \"abc\"}\n");

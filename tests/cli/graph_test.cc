@@ -145,7 +145,7 @@ TEST(GraphCommand, MakesNoStepOverPipelineStages) {
     const Outcome made =
         outcome("graph " + kOnTwo + "ici_fsdp_parallelism=1 ici_pipeline_parallelism=2 base_num_decoder_layers=2 " + question);
     EXPECT_EQ(made.code, 2) << question;
-    EXPECT_THAT(made.err, HasSubstr("pipeline stages are laid out, but not run yet")) << question;
+    EXPECT_THAT(made.err, HasSubstr("pipeline stages are laid out (`shardings`, `lint`), but neither planned nor run yet")) << question;
   }
 }
 

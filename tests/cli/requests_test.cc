@@ -36,7 +36,7 @@ TEST(Requests, ThatOnlyARunCannotDoStopNoPlan) {
 TEST(Requests, ForPipelineStagesAreLaidOutAndNotRun) {
   const std::string stages = kTinyRequest + "ici_fsdp_parallelism=1 ici_pipeline_parallelism=2";
   const std::string refusal =
-      "moesh: error: the command line: pipeline stages are laid out, but not run yet\n"
+      "moesh: error: the command line: pipeline stages are laid out (`shardings`, `lint`), but neither planned nor run yet\n"
       "  fix: ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices\n";
   EXPECT_EQ(outcome("shardings" + stages).code, 0);
   for (const char* command : {"train", "verify --against-one-device"}) {

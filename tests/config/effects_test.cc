@@ -100,6 +100,7 @@ const std::vector<Effect> kEffects{
     {"v_norm_with_scale=false", kGemma4},
     {"qk_norm_with_scale=false", kGemma3},
     {"share_kv_projections=true", kGemma4},
+    {"share_kv_projections=true", kLlama + "decoder_block=default "},
     {"global_head_dim=24", kGemma4},
     {"global_num_kv_heads=2", kGemma4},
     {"global_rope_max_timescale=50", kGemma4},
@@ -382,6 +383,7 @@ const std::set<std::string> kElsewhere{
     "decoder_layer_input",    // Offload.LeavesTwoLayersOnTheDevice
     "optimizer_memory_host_offload",  // Offload.BringsMomentsForTheirUpdate
     "prompt",                 // DecodeCommand.GoesOnWithThePromptOfTheSettings
+    "autoregressive_decode_assert",  // DecodeCommand.HoldsTextsToABeginning
     "max_prefill_predict_length",  // CompileDecoding.PlansPromptsOfTheirLength
     // Sampling.IsAsTheKeysSay
     "decode_sampling_strategy",

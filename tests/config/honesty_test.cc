@@ -71,7 +71,7 @@ TEST(Honesty, TextsRefuseWhatOfThemIsNotDone) {
   const auto refusal = [](const std::string& request) {
     return test::message_of([&] { check_run(load(test::words_of(request)).settings, Run::texts); });
   };
-  for (const char* request : {"autoregressive_decode_assert=abc", "multi_sampling=true", "return_log_prob=true", "load_from_prefill_dir=true",
+  for (const char* request : {"multi_sampling=true", "return_log_prob=true", "load_from_prefill_dir=true",
                               "prefill_cache_dir=a", "use_chat_template=true"}) {
     EXPECT_NE(refusal(request).find("asks for what moesh does not do"), std::string::npos) << request;
   }

@@ -306,6 +306,7 @@ TEST_F(Checkpoints, OfLaterStepsReplaceTheOldest) {
   EXPECT_THAT(steps_in(folder_.path()), ElementsAre(3, 20));
   EXPECT_THAT(checkpoints_at(folder_.path()), ElementsAre(folder_.path() + "/20", folder_.path() + "/3"));
   EXPECT_THAT(checkpoints_at(folder_.path() + "/3"), ElementsAre(folder_.path() + "/3"));
+  for (const char* end : {"/items", "/items/"}) EXPECT_THAT(checkpoints_at(folder_.path() + "/3" + end), ElementsAre(folder_.path() + "/3"));
   EXPECT_THAT(message_of([] { checkpoints_at("/nowhere"); }), HasSubstr("no checkpoint is there"));
 }
 

@@ -167,6 +167,13 @@ TEST(Train, SaysWhatItTrainsAndWhatCameOut) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("Config param opt_type: ")));
 }
 
+TEST(Train, KeepsAnAccessTokenToItself) {
+  const TemporaryFolder folder;
+  const Outcome outcome = train_with(kTinyModel + "steps=1 hf_access_token=s3cret metrics_file=" + folder.path() + "/m.jsonl");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("s3cret")));
+}
+
 TEST(Train, SaysNothingOfWhatIsNotAsked) {
   const TemporaryFolder folder;
   const Outcome outcome = train_with(

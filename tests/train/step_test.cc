@@ -268,6 +268,21 @@ TEST(StepGraph, RoundsGradientsWhereThatIsAsked) {
   EXPECT_TRUE(any);
 }
 
+// As in MaxText, where the gradients of several microbatches are rounded once, when they are those of the reported loss.
+TEST(StepGraph, RoundsWhatMicrobatchesAddUpTo) {
+  const std::string request = kTinyModel + "gradient_accumulation_steps=2 ";
+  Training training(request, 2, test::kKeepAll);
+  const StepResults made = training.trainer.run_step(training.batch());
+  const float factor = 1 / static_cast<float>(made.metrics.total_weights);
+  const auto narrow = gradients_by_parameter(request + "grad_dtype=bfloat16");
+  ASSERT_EQ(narrow.size(), made.gradients.size() + 1);
+  for (std::size_t i = 0; i < made.gradients.size(); ++i) {
+    const std::vector<double> sums = test::numbers_of(made.gradients[i]);
+    for (std::size_t k = 0; k < sums.size(); ++k)
+      EXPECT_EQ(narrow[i + 1][k], static_cast<float>(bfloat16(static_cast<float>(sums[k]) * factor)));
+  }
+}
+
 TEST(TrainedParameters, KeepTheMomentsOfTheirOptimizer) {
   const auto moments = [](const std::string& request, const std::string& path) {
     const session::Session session = test::session(kTinyModel + request);
