@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "config/layer_cycle.h"
 
@@ -79,15 +80,11 @@ std::vector<std::string> attention_of_layers(Reader& reader, std::vector<std::st
   return types;
 }
 
-namespace {
-
 std::int64_t head_dim_of(Reader& reader) {
   const std::int64_t heads = reader.integer("num_attention_heads");
   if (heads < 1) reader.refuse_key("num_attention_heads", "at least 1");
   return reader.integer("head_dim", reader.integer("hidden_size") / heads);
 }
-
-}  // namespace
 
 void read_heads(Reader& reader) {
   const std::int64_t head_dim = head_dim_of(reader);
@@ -159,7 +156,7 @@ void read_latent_attention(Reader& reader, bool pairs) {
   reader.give("v_head_dim", reader.integer("v_head_dim"));
   reader.give("mla_norm_epsilon", 1e-6);
   reader.expect_off("attention_bias");
-  const double correction = read_rope(reader, {}, pairs);
+  const double correction = read_rope(reader, {.latent_dims = turned}, pairs);
   const auto is_llama3 = [](const HuggingFaceKey& given) { return given.key == "rope_type" && given.value == "llama3.1"; };
   const bool turns_pairs = std::any_of(reader.settings().begin(), reader.settings().end(), is_llama3);
   if (turns_pairs && !pairs) reader.refuse_key("rope_interleave", "true, as llama3's positions rotate neighbours here");
@@ -185,7 +182,20 @@ void read_deepseek(Reader& reader) {
   reader.ignore({"aux_loss_alpha", "seq_aux", "ep_size", "num_nextn_predict_layers", "num_mtp_layers"});
 }
 
+// Where the chosen groups have too few experts, transformers goes on with others, which have no weight or are any.
+void check_groups(Reader& reader) {
+  const std::int64_t groups = reader.integer("n_group"), chosen = reader.integer("topk_group");
+  if (groups < 1) reader.refuse_key("n_group", "at least 1");
+  if (chosen < 1) reader.refuse_key("topk_group", "at least 1");
+  const std::int64_t size = reader.integer("n_routed_experts") / groups, asked = reader.integer("num_experts_per_tok");
+  if (size < 1 || asked <= size * std::min(chosen, groups)) return;
+  refuse(fmt::format("num_experts_per_tok is {}, and the groups that a token chooses have {}", asked,
+                     counted(size * std::min(chosen, groups), "expert")),
+         reader.place("topk_group"), fmt::format("topk_group: {}, or a smaller num_experts_per_tok", divide_up(asked, size)));
+}
+
 void read_groups(Reader& reader, const char* score) {
+  check_groups(reader);
   reader.give("routing_group_score", score);
   reader.give("n_routing_groups", reader.integer("n_group"));
   reader.give("topk_routing_group", reader.integer("topk_group"));

@@ -43,6 +43,8 @@ void set_every(std::vector<std::string>& words, std::int64_t n, const char* word
 // What the queries of each layer see: as layer_types says if it is there, otherwise the family's own.
 std::vector<std::string> attention_of_layers(HuggingFaceReader& reader, std::vector<std::string> otherwise, bool has_chunks = false);
 
+// The width of a head where keys and values are grouped.
+std::int64_t head_dim_of(HuggingFaceReader& reader);
 // The heads of attention with grouped keys and values, whose scores are scaled by their width; with the sizes, an MLP and rotary positions;
 // and experts, whose number the key `count` says.
 void read_heads(HuggingFaceReader& reader);
@@ -67,7 +69,11 @@ struct RopeUsual {
   double theta = 10000;
   std::optional<double> partial = std::nullopt;  // the share of a head that is rotated, unless whole heads always are
   std::string_view otherwise = "{}";             // as rope_parameters
+  std::optional<std::int64_t> latent_dims = std::nullopt;  // that are rotated, where it is no share of a head
 };
+
+// Refuses an odd number of rotated dims, of which transformers makes an even one or nothing. `where` says how many there are.
+void check_rotated(std::int64_t dims, double share, const std::string& where);
 
 // Rotary positions, in any spelling of the file. `pairs`: whether neighbours are rotated rather than halves. Returns YaRN's correction, by
 // which DeepSeek's scores are multiplied twice.

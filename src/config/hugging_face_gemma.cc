@@ -75,8 +75,13 @@ void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
   const bool shares = reader.boolean("attention_k_eq_v");
   reader.give("share_kv_projections", shares);
   const Json* by_layer = reader.find("per_layer_config");
+  const auto give_width = [](Reader& of, const char* key, std::int64_t otherwise) {
+    const std::int64_t width = of.integer(key, otherwise);
+    check_rotated(width, 1, of.place(key));
+    of.give("global_head_dim", width);
+  };
   if (by_layer == nullptr) {
-    reader.give("global_head_dim", reader.integer("global_head_dim", 512));
+    give_width(reader, "global_head_dim", 512);
     const std::int64_t heads = reader.integer("num_global_key_value_heads", 0);
     return reader.give("global_num_kv_heads", shares ? heads : 0);
   }
@@ -94,7 +99,7 @@ void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
   if (std::any_of(numbered.begin(), numbered.end(), [&](const auto& layer) { return *layer.second != own; }))
     reader.refuse_key("per_layer_config", "the same for all layers with full_attention");
   HuggingFaceReader heads(own, reader.where(), fmt::format("per_layer_config.{}.", first), reader.settings());
-  heads.give("global_head_dim", heads.integer("head_dim", reader.integer("head_dim")));
+  give_width(heads, "head_dim", reader.integer("head_dim"));
   heads.give("global_num_kv_heads", heads.integer("num_key_value_heads", 0));
   heads.finish();
 }

@@ -19,11 +19,20 @@ Yarn read_yarn_scales(HuggingFaceReader& rope) {
   yarn.factor = rope.real("factor");
   const double strength = rope.real("mscale", 0), of_all = rope.real("mscale_all_dim", 0);
   const auto scale = [&](double by) { return yarn_scale_if_longer(yarn.factor, by); };
-  yarn.rotation = strength > 0 && of_all > 0 ? scale(strength) / scale(of_all) : scale(1);
+  yarn.rotation = strength != 0 && of_all != 0 ? scale(strength) / scale(of_all) : scale(1);
   yarn.rotation = rope.real("attention_factor", yarn.rotation);
-  if (of_all > 0) yarn.score = scale(of_all);
+  if (of_all != 0) yarn.score = scale(of_all);
   return yarn;
 }
+
+// Transformers takes the usual number for 0 too.
+double read_beta(HuggingFaceReader& rope, const char* key, double usual) {
+  const double beta = rope.real(key, usual);
+  return beta == 0 ? usual : beta;
+}
+
+// Whether YaRN's bounds are whole dims. Null is false in transformers' eyes.
+bool read_truncate(HuggingFaceReader& reader, const Json& object) { return reader.boolean("truncate", !object.contains("truncate")); }
 
 // The length before it was stretched; if the file does not say it, the length that it does say.
 void give_original_positions(HuggingFaceReader& reader, HuggingFaceReader& rope, const char* setting) {
@@ -36,9 +45,8 @@ double read_yarn(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pairs)
   rope.give("rope_factor", yarn.factor);
   rope.give("rope_attention_factor", yarn.rotation);
   rope.give("rope_interleave", pairs);
-  rope.give("beta_fast", rope.real("beta_fast", 32));
-  rope.give("beta_slow", rope.real("beta_slow", 1));
-  rope.give("rope_truncate", rope.boolean("truncate", true));
+  rope.give("beta_fast", read_beta(rope, "beta_fast", 32));
+  rope.give("beta_slow", read_beta(rope, "beta_slow", 1));
   give_original_positions(reader, rope, "original_max_position_embeddings");
   return yarn.score;
 }
@@ -79,11 +87,20 @@ void read_theta(HuggingFaceReader& reader, HuggingFaceReader& rope, const char* 
   give_theta(rope, "rope_theta", setting, rope.real("rope_theta"));
 }
 
+constexpr const char* kShare = "partial_rotary_factor";
+
 // The share of a head that is rotated. Families that always rotate whole heads pay no heed to it.
-void read_share(HuggingFaceReader& reader, HuggingFaceReader& rope, std::optional<double> usual) {
-  const double outer = reader.real("partial_rotary_factor", usual.value_or(1)), share = rope.real("partial_rotary_factor", outer);
-  if (!usual && share != 1) (outer != 1 ? reader : rope).refuse_key("partial_rotary_factor", "1, as the family rotates whole heads,");
-  rope.give("partial_rotary_factor", share);
+double read_share(HuggingFaceReader& reader, HuggingFaceReader& rope, std::optional<double> usual) {
+  const double outer = reader.real(kShare, usual.value_or(1)), share = rope.real(kShare, outer);
+  if (!usual && share != 1) (outer != 1 ? reader : rope).refuse_key(kShare, "1, as the family rotates whole heads,");
+  rope.give(kShare, share);
+  return share;
+}
+
+void check_share(HuggingFaceReader& reader, HuggingFaceReader& rope, const RopeUsual& usual, double share) {
+  if (usual.latent_dims) return check_rotated(*usual.latent_dims, share, reader.place("qk_rope_head_dim"));
+  const HuggingFaceReader& says = rope.find(kShare) != nullptr ? rope : reader;
+  check_rotated(head_dim_of(reader), share, share == 1 ? reader.place("head_dim") : says.place(kShare));
 }
 
 double read_scaling(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pairs) {
@@ -106,11 +123,22 @@ double read_scaling(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pai
   return 1;
 }
 
-// Weights are rearranged for rotated neighbours in all layers or none, and layers with a window rotate halves.
-void read_scaling_beside_windows(HuggingFaceReader& reader, HuggingFaceReader& rope) {
+// Weights are rearranged for rotated neighbours in all layers or none, and layers with a window rotate halves. `truncates`: as is said
+// beside the kinds of layers, as transformers ignores what is said of one kind.
+void read_scaling_beside_windows(HuggingFaceReader& reader, HuggingFaceReader& rope, bool truncates) {
   const char* key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
   if (type_of(rope) == "llama3") rope.refuse_key(key, "default, linear or yarn, as layers with a window rotate halves,");
   read_scaling(reader, rope, false);
+  if (type_of(rope) != "yarn") return;
+  rope.give("rope_truncate", truncates);
+  rope.ignore({"truncate"});
+}
+
+// Theta of layers with a window. Some families' files may say it beside the kinds of layers.
+void read_theta_of_windows(HuggingFaceReader& reader, HuggingFaceReader& rope, double theta, std::optional<double> local_theta) {
+  constexpr const char* kSetting = "local_rope_max_timescale";
+  if (local_theta) return read_theta(reader, rope, kSetting, "rope_local_base_freq", *local_theta);
+  give_theta(rope, "rope_theta", kSetting, rope.real("rope_theta", theta));
 }
 
 // Theta of all layers is heeded by transformers in layers without a window only.
@@ -119,16 +147,24 @@ void read_older_kinds(HuggingFaceReader& reader, double theta, std::optional<dou
   HuggingFaceReader rope(older == nullptr ? none : *older, reader.where(), "rope_scaling.", reader.settings());
   read_theta(reader, rope, "rope_max_timescale", "rope_theta", theta);
   read_share(reader, rope, std::nullopt);
-  read_scaling_beside_windows(reader, rope);
+  read_scaling_beside_windows(reader, rope, true);
   if (type_of(rope) == "default") rope.ignore({"factor"});
   rope.finish();
   if (!local_theta && reader.real("rope_theta", theta) != theta)
     reader.refuse_key("rope_theta", fmt::format("{}, or one for each kind of layer in rope_parameters", theta));
   reader.give("local_rope_type", "default");
-  give_theta(reader, "rope_local_base_freq", "local_rope_max_timescale", reader.real("rope_local_base_freq", local_theta.value_or(theta)));
+  HuggingFaceReader of_windows(none, reader.where(), "", reader.settings());
+  read_theta_of_windows(reader, of_windows, theta, local_theta);
 }
 
 }  // namespace
+
+void check_rotated(std::int64_t dims, double share, const std::string& where) {
+  const auto rotated = static_cast<std::int64_t>(static_cast<double>(dims) * share);
+  if (rotated % 2 == 0) return;
+  refuse(fmt::format("{} of {} dims of a head are rotated, an even number was expected", rotated, dims), where,
+         "dims are rotated in pairs: give heads of another size, or rotate another share of them");
+}
 
 double read_rope(HuggingFaceReader& reader, const RopeUsual& usual, bool pairs) {
   const Json *newer = reader.find("rope_parameters"), *older = reader.find("rope_scaling");
@@ -138,8 +174,9 @@ double read_rope(HuggingFaceReader& reader, const RopeUsual& usual, bool pairs) 
   HuggingFaceReader rope(nested == nullptr ? otherwise : *nested, reader.where(), is_older ? "rope_scaling." : "rope_parameters.",
                          reader.settings());
   read_theta(reader, rope, "rope_max_timescale", "rope_theta", usual.theta);
-  read_share(reader, rope, usual.partial);
+  check_share(reader, rope, usual, read_share(reader, rope, usual.partial));
   const double score = read_scaling(reader, rope, pairs);
+  if (type_of(rope) == "yarn") rope.give("rope_truncate", read_truncate(rope, nested == nullptr ? otherwise : *nested));
   rope.ignore({"mrope_section", "mrope_interleaved"});  // of images: a token of text has one position
   if (type_of(rope) == "default") rope.ignore({"factor"});
   rope.finish();
@@ -147,6 +184,7 @@ double read_rope(HuggingFaceReader& reader, const RopeUsual& usual, bool pairs) 
 }
 
 void read_rope_of_gemma4(HuggingFaceReader& reader) {
+  check_rotated(head_dim_of(reader), 1, reader.place("head_dim"));
   const Json none = Json::object();
   const Json* found = reader.find("rope_parameters");
   HuggingFaceReader kinds(found == nullptr ? none : *found, reader.where(), "rope_parameters.", reader.settings());
@@ -169,6 +207,7 @@ void read_rope_of_gemma4(HuggingFaceReader& reader) {
 }
 
 void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta) {
+  check_rotated(head_dim_of(reader), 1, reader.place("head_dim"));
   const Json* newer = reader.find("rope_parameters");
   if (newer == nullptr || newer->empty()) return read_older_kinds(reader, theta, local_theta);
   if (!newer->contains("full_attention") && !newer->contains("sliding_attention"))
@@ -182,15 +221,15 @@ void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<do
   };
   HuggingFaceReader of_full = kind("full_attention"), of_sliding = kind("sliding_attention");
   read_theta(reader, of_full, "rope_max_timescale", "rope_theta", theta);
-  read_scaling_beside_windows(reader, of_full);
+  read_scaling_beside_windows(reader, of_full, read_truncate(kinds, *newer));
   of_full.finish();
   of_sliding.expect_text("rope_type", "default");
   of_sliding.give("local_rope_type", "default");
-  read_theta(reader, of_sliding, "local_rope_max_timescale", "rope_local_base_freq", local_theta.value_or(theta));
+  read_theta_of_windows(reader, of_sliding, theta, local_theta);
   of_sliding.finish();
   // Files that were written from a plain rope_parameters repeat it beside the kinds, where nothing reads it.
   kinds.ignore({"rope_type", "rope_theta", "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor", "beta_fast",
-                "beta_slow", "truncate", "attention_factor", "mscale", "mscale_all_dim"});
+                "beta_slow", "attention_factor", "mscale", "mscale_all_dim"});
   kinds.finish();
 }
 

@@ -200,17 +200,23 @@ void add_gemma4(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["moe_intermediate_size"] = shape.moe.mlp_dim;
 }
 
-// In newer files each kind of layer has rotary settings of its own.
-void use_kinds_of_rope(const Settings& s, const ModelShape& shape, Ordered& json) {
-  Ordered full = rope_of(s, shape);
+// In newer files each kind of layer has rotary settings of its own, but `truncate` is read beside the kinds. Older files cannot say it.
+bool needs_kinds_of_rope(const ModelShape& shape, const Ordered& json) {
+  return shape.block == Block::olmo3 || (shape.block == Block::gemma3 && json.at("rope_scaling").contains("truncate"));
+}
+
+void use_kinds_of_rope(const Settings& s, Ordered& json) {
+  Ordered full = json["rope_scaling"];
   if (full.is_null()) full = {{"rope_type", "default"}};
+  const bool truncates = full.value("truncate", true);
+  full.erase("truncate");
   full["rope_theta"] = json["rope_theta"];
-  json.erase("rope_theta");
-  json.erase("rope_scaling");
+  for (const char* key : {"rope_theta", "rope_scaling", "rope_local_base_freq"}) json.erase(key);
   const std::int64_t local = s.integer("local_rope_max_timescale");
   const Ordered local_theta = local > 0 ? Ordered(local) : full["rope_theta"];
   json["rope_parameters"] = {{"full_attention", full},
                              {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local_theta}}}};
+  if (!truncates) json["rope_parameters"]["truncate"] = false;
 }
 
 // gpt-oss takes its own YaRN for what is not said.
@@ -236,10 +242,10 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
     if (shape.block == Block::llama4) return add_llama4(s, shape, json);
     if (shape.block == Block::gemma4) return add_gemma4(s, shape, json);
     if (shape.block == Block::qwen3_next) return add_linear_attention(s, shape, json);
-    if (shape.block == Block::olmo3) use_kinds_of_rope(s, shape, json);
     if (is_glm(shape)) json["use_qk_norm"] = a.norm != HeadNorm::none;
     if (is_glm(shape)) json["partial_rotary_factor"] = s.real("partial_rotary_factor");
     if (has_gemma_caps(shape)) add_gemma(s, shape, json);
+    if (needs_kinds_of_rope(shape, json)) use_kinds_of_rope(s, json);
     return add_window(shape, json);
   }
   json["q_lora_rank"] = a.q_lora_rank > 0 ? Ordered(a.q_lora_rank) : Ordered(nullptr);
