@@ -12,6 +12,7 @@
 #include "base/whole_file.h"
 #include "config/attention_parts.h"
 #include "config/hugging_face_families.h"
+#include "config/hugging_face_quantization.h"
 
 namespace moesh::config {
 namespace {
@@ -45,19 +46,6 @@ void check_architecture(std::string_view architecture, HuggingFaceReader& reader
   const std::vector<std::string> all = reader.texts("architectures");
   const bool is_known = all.empty() || (all.size() == 1 && all.front() == architecture);
   if (!is_known) reader.refuse_key("architectures", std::string(architecture));
-}
-
-// Weights in fp8 and mxfp4 are read as the numbers they stand for; other details of the quantization are no part of the model's shape.
-void check_quantization(HuggingFaceReader& reader) {
-  const Json* quantized = reader.find("quantization_config");
-  if (quantized == nullptr) return;
-  std::vector<HuggingFaceKey> none;
-  HuggingFaceReader inner(*quantized, reader.where(), "quantization_config.", none);
-  const std::string method = inner.text("quant_method", "");
-  if (method != "fp8" && method != "mxfp4") {
-    refuse(fmt::format("quantised as '{}', fp8 or mxfp4 was expected", shorten(method, 40)),
-           inner.place("quant_method"), "take a model in bfloat16");
-  }
 }
 
 // Keys that do not affect the model's numbers: where it comes from, how it is run, sampled or initialised.
@@ -120,7 +108,7 @@ void read_model(const Described& described, const Json& config, const std::strin
   fill_in(whole, described.family->model_type, where);
   HuggingFaceReader reader(whole, where, "", keys);
   check_architecture(described.family->architecture, reader);
-  check_quantization(reader);
+  read_quantization(reader);
   ignore_what_is_said_besides(reader, whole);
   described.family->read(reader);
   give_parts_anywhere(reader);
@@ -133,7 +121,7 @@ void read_around(const HuggingFaceWhole& whole, const Json& config, const std::s
   std::vector<HuggingFaceKey> none;
   HuggingFaceReader reader(config, where, "", none);
   check_architecture(whole.architecture, reader);
-  check_quantization(reader);
+  read_quantization(reader);
   ignore_what_is_said_besides(reader, config);
   reader.ignore({kText, kTied, "vision_config", "boi_token_index", "eoi_token_index", "image_token_index", "boi_token_id", "eoi_token_id",
                  "image_token_id", "vision_start_token_id", "vision_end_token_id", "mm_tokens_per_image", "projector_hidden_act",
@@ -213,6 +201,17 @@ std::optional<HuggingFacePart> hugging_face_part(const std::string& path) {
   const Described described = described_by(parse_json(read_file(file, "the description of a model", kMostConfig, kFix), file), file);
   if (!described.is_part) return std::nullopt;
   return HuggingFacePart{std::string(described.family->architecture), std::string(described.family->model_type)};
+}
+
+// The text of a model that sees images too may be described as quantised beside it.
+std::optional<ScaledBlock> hugging_face_scaled_block(const std::string& path) {
+  const std::string file = hugging_face_config(path);
+  const Json config = parse_json(read_file(file, "the description of a model", kMostConfig, kFix), file);
+  const bool is_part = described_by(config, file).is_part, is_beside = !config.value("quantization_config", Json()).empty();
+  const Json described = is_part && !is_beside ? text_of(config, file) : config;
+  std::vector<HuggingFaceKey> none;
+  HuggingFaceReader reader(described, file, "", none);
+  return read_quantization(reader);
 }
 
 std::vector<HuggingFaceKey> hugging_face_keys_in(const std::string& text, const std::string& where) {

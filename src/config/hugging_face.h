@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/scaled_block.h"
+
 namespace moesh::config {
 
 struct HuggingFaceKey {
@@ -29,6 +31,9 @@ std::optional<HuggingFacePart> hugging_face_part(const std::string& path);  // n
 
 // The tokens that end a text of the model, as generation_config.json says, or else config.json.
 std::vector<std::int32_t> hugging_face_ends(const std::string& path);
+
+// The block of 8-bit weights that has one scale, or none if each tensor has one.
+std::optional<ScaledBlock> hugging_face_scaled_block(const std::string& path);
 
 // The settings that follow from config.json. Refuses architectures and options that moesh does not have, by their names.
 std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path);

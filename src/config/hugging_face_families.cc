@@ -7,7 +7,6 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/rounding.h"
 #include "base/text.h"
 #include "config/layer_cycle.h"
 
@@ -187,11 +186,11 @@ void check_groups(Reader& reader) {
   const std::int64_t groups = reader.integer("n_group"), chosen = reader.integer("topk_group");
   if (groups < 1) reader.refuse_key("n_group", "at least 1");
   if (chosen < 1) reader.refuse_key("topk_group", "at least 1");
-  const std::int64_t size = reader.integer("n_routed_experts") / groups, asked = reader.integer("num_experts_per_tok");
-  if (size < 1 || asked <= size * std::min(chosen, groups)) return;
-  refuse(fmt::format("num_experts_per_tok is {}, and the groups that a token chooses have {}", asked,
-                     counted(size * std::min(chosen, groups), "expert")),
-         reader.place("topk_group"), fmt::format("topk_group: {}, or a smaller num_experts_per_tok", divide_up(asked, size)));
+  const std::int64_t there = reader.integer("n_routed_experts") / groups * std::min(chosen, groups);
+  const std::int64_t asked = reader.integer("num_experts_per_tok");
+  if (asked <= there) return;
+  refuse(fmt::format("num_experts_per_tok is {}, and the groups that a token chooses have {}", asked, counted(there, "expert")),
+         reader.place("topk_group"), "a larger topk_group, or a smaller num_experts_per_tok");
 }
 
 void read_groups(Reader& reader, const char* score) {

@@ -160,9 +160,9 @@ void read_older_kinds(HuggingFaceReader& reader, double theta, std::optional<dou
 }  // namespace
 
 void check_rotated(std::int64_t dims, double share, const std::string& where) {
-  const auto rotated = static_cast<std::int64_t>(static_cast<double>(dims) * share);
-  if (rotated % 2 == 0) return;
-  refuse(fmt::format("{} of {} dims of a head are rotated, an even number was expected", rotated, dims), where,
+  const double rotated = std::floor(static_cast<double>(dims) * share);
+  if (std::fmod(rotated, 2) == 0) return;
+  refuse(fmt::format("{:.0f} of {} dims of a head are rotated, an even number was expected", rotated, dims), where,
          "dims are rotated in pairs: give heads of another size, or rotate another share of them");
 }
 

@@ -1,5 +1,6 @@
 #include "store/hugging_face_weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -27,8 +28,7 @@ namespace {
 
 constexpr std::int64_t kMostHuggingFaceIndex = 256 << 20;
 constexpr std::string_view kScale = "_scale_inv", kBlocks = "_blocks", kScales = "_scales";
-constexpr std::int64_t kScaledBlock = 128;  // rows and columns per scale of 8-bit numbers
-constexpr std::int64_t kBlock = 32;         // numbers per scale of 4-bit numbers
+constexpr std::int64_t kBlock = 32;  // numbers per scale of 4-bit numbers
 constexpr std::int64_t kBlockBytes = kBlock / 2;
 
 template <typename T>
@@ -66,7 +66,24 @@ bool are_finite(const StoredTensor& tensor) {
   return true;
 }
 
-std::int64_t blocks_in(std::int64_t size) { return divide_up(size, kScaledBlock); }
+// The block of a tensor's numbers that has one scale, no larger than the tensor.
+ScaledBlock block_of(const std::optional<ScaledBlock>& scaled, const Shape& shape) {
+  const std::int64_t rows = std::max<std::int64_t>(1, shape[0]), columns = std::max<std::int64_t>(1, shape[1]);
+  if (!scaled) return {rows, columns};
+  return {std::min(scaled->rows, rows), std::min(scaled->columns, columns)};
+}
+
+// A scale of one byte is an exponent.
+std::vector<float> scales_of(const StoredTensor& stored, const std::string& name) {
+  std::vector<float> scales;
+  const bool are_exponents = stored.type.encoding == Encoding::uint8;
+  for (std::int64_t i = 0; i < elements(stored.shape); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    scales.push_back(are_exponents ? power_of_two(std::to_integer<std::uint8_t>(stored.data[i])) : static_cast<float>(stored.value(at)));
+    if (!std::isfinite(scales.back())) refuse("its scales hold what is no number", name, "the file is damaged: take it again");
+  }
+  return scales;
+}
 
 }  // namespace
 
@@ -76,7 +93,8 @@ std::string words_of(const LeftOut& left_out) {
                      human_bytes(left_out.bytes));
 }
 
-HuggingFaceWeights::HuggingFaceWeights(std::string folder, HuggingFaceKind kind) : folder_(std::move(folder)) {
+HuggingFaceWeights::HuggingFaceWeights(std::string folder, HuggingFaceKind kind, std::optional<ScaledBlock> scaled)
+    : folder_(std::move(folder)), scaled_(scaled) {
   const std::string index = folder_ + "/model.safetensors.index.json", single = folder_ + "/model.safetensors";
   if (is_file(single)) {  // goes before an index, as transformers has it
     open_single(single);
@@ -140,11 +158,17 @@ void HuggingFaceWeights::open_sharded(const std::string& index) {
   }
 }
 
-// Collects the shapes of the tensors. The scales and blocks of a quantised tensor are not tensors of their own.
+// Collects the shapes of the tensors. The scales and blocks of a quantised tensor are not tensors of their own, and what scales activations
+// is not read, as those are not quantised here.
 void HuggingFaceWeights::join_quantized() {
+  // Whether a name is that of 8-bit numbers, but for its ending.
+  const auto is_of_scaled = [&](const std::string& name, std::string_view ending, std::string_view of) {
+    if (!name.ends_with(ending)) return false;
+    const StoredTensor* tensor = find(name.substr(0, name.size() - ending.size()) + std::string(of));
+    return tensor != nullptr && tensor->type.encoding == Encoding::float8_e4m3;
+  };
   for (const auto& [name, tensor] : stored_) {
-    const StoredTensor* of_scale = name.ends_with(kScale) ? find(name.substr(0, name.size() - kScale.size())) : nullptr;
-    const bool is_scale = of_scale != nullptr && of_scale->type.encoding == Encoding::float8_e4m3;
+    const bool is_scale = is_of_scaled(name, kScale, "") || is_of_scaled(name, ".activation_scale", ".weight");
     const bool are_scales = name.ends_with(kScales) &&
                             stored_.contains(name.substr(0, name.size() - kScales.size()) + std::string(kBlocks));
     if (is_scale || are_scales) continue;
@@ -185,25 +209,31 @@ Numbers HuggingFaceWeights::read_encoded(const StoredTensor& tensor) const {
   return made;
 }
 
-// Each block of 128 rows and columns has a scale.
+// The scale of a whole tensor may have any number of dims.
+bool HuggingFaceWeights::fit(const StoredTensor& scales, const Shape& of) const {
+  const bool are_numbers = is_floating(scales.type.dtype) || scales.type.encoding == Encoding::uint8;
+  if (!are_numbers || of.size() != 2) return false;
+  if (!scaled_) return elements(scales.shape) == 1;
+  const ScaledBlock block = block_of(scaled_, of);
+  return scales.shape == Shape{divide_up(of[0], block.rows), divide_up(of[1], block.columns)};
+}
+
 Numbers HuggingFaceWeights::read_scaled(const std::string& name, const StoredTensor& tensor) const {
-  const StoredTensor* scales = find(name + std::string(kScale));
-  const bool fits = scales != nullptr && tensor.shape.size() == 2 && is_floating(scales->type.dtype) &&
-                    scales->shape == Shape{blocks_in(tensor.shape[0]), blocks_in(tensor.shape[1])};
-  if (!fits) {
-    refuse(fmt::format("8-bit numbers {} without a scale for each 128 x 128 of them{}", to_string(tensor.shape),
-                       scales == nullptr ? "" : ", but " + to_string(scales->shape)),
-           name, "take weights in bfloat16");
+  const StoredTensor* stored = find(name + std::string(kScale));
+  if (stored == nullptr || !fit(*stored, tensor.shape)) {
+    const std::string each = scaled_ ? fmt::format("a scale for each {} x {}", scaled_->rows, scaled_->columns) : "one scale for all";
+    refuse(fmt::format("8-bit numbers {} without {} of them{}", to_string(tensor.shape), each,
+                       stored == nullptr ? "" : ", but " + to_string(stored->shape)),
+           name, "weight_block_size in the quantization_config of config.json as the weights have it, or weights in bfloat16");
   }
-  if (!are_finite(*scales)) refuse("its scales hold what is no number", name, "the file is damaged: take it again");
+  const std::vector<float> scales = scales_of(*stored, name);
   const Numbers made = read_encoded(tensor);
   auto* numbers = reinterpret_cast<float*>(made.data);
-  const std::int64_t columns = tensor.shape[1], in_row = blocks_in(columns);
+  const ScaledBlock block = block_of(scaled_, tensor.shape);
+  const std::int64_t columns = tensor.shape[1], in_row = divide_up(columns, block.columns);
   for (std::int64_t row = 0; row < tensor.shape[0]; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      const std::int64_t block = row / kScaledBlock * in_row + column / kScaledBlock;
-      numbers[row * columns + column] *= static_cast<float>(scales->value(static_cast<std::size_t>(block)));
-    }
+    for (std::int64_t column = 0; column < columns; ++column)
+      numbers[row * columns + column] *= scales[static_cast<std::size_t>(row / block.rows * in_row + column / block.columns)];
   }
   return made;
 }

@@ -3,10 +3,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/scaled_block.h"
 #include "store/safetensors.h"
 
 namespace moesh::store {
@@ -31,7 +33,9 @@ enum class HuggingFaceKind { text, text_and_images };
 class HuggingFaceWeights {
  public:
   // Opens all files. Refuses an index that does not match them. Tensors of the text model have their names in a text-only folder.
-  explicit HuggingFaceWeights(std::string folder, HuggingFaceKind kind = HuggingFaceKind::text);
+  // `scaled`: the block of 8-bit numbers that has one scale, or none if a tensor has one.
+  explicit HuggingFaceWeights(std::string folder, HuggingFaceKind kind = HuggingFaceKind::text,
+                              std::optional<ScaledBlock> scaled = ScaledBlock{});
 
   const LeftOut& left_out() const { return left_out_; }
 
@@ -52,11 +56,13 @@ class HuggingFaceWeights {
   void open_sharded(const std::string& index);
   void keep_text();
   void join_quantized();
+  bool fit(const StoredTensor& scales, const Shape& of) const;
   Numbers read_scaled(const std::string& name, const StoredTensor& tensor) const;
   Numbers read_blocks(const std::string& name) const;
   Numbers read_encoded(const StoredTensor& tensor) const;
 
   std::string folder_;
+  std::optional<ScaledBlock> scaled_;
   std::vector<TensorFile> files_;
   std::map<std::string, const StoredTensor*> stored_;  // by their names in the files, or in a text-only folder
   LeftOut left_out_;

@@ -57,7 +57,8 @@ std::vector<store::ModelTensor> model_tensors(const std::vector<Trained>& parame
 store::HuggingFaceWeights hugging_face_weights(const std::string& folder) {
   const bool is_part = config::hugging_face_part(folder).has_value();
   return store::HuggingFaceWeights(config::hugging_face_folder(folder),
-                                   is_part ? store::HuggingFaceKind::text_and_images : store::HuggingFaceKind::text);
+                                   is_part ? store::HuggingFaceKind::text_and_images : store::HuggingFaceKind::text,
+                                   config::hugging_face_scaled_block(folder));
 }
 
 std::string words_of(const TensorsRead& read) {
