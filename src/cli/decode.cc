@@ -238,7 +238,7 @@ int run_decode(const Arguments& arguments) {
     texts.push_back({asked, prompt.ids.size(), decode::TextStream(*tokenizer, prompt.ids, asked.stops)});
     prompts.push_back(std::move(prompt));
   }
-  const std::int64_t slots = std::min(longest, settings.integer("max_target_length"));
+  const std::int64_t slots = decode::slots_of(settings, longest);
   backend::Workers workers(threads_of(arguments));
   const std::int64_t wanted = std::min(static_cast<std::int64_t>(texts.size()), kMostAtOnce);
   const auto rows = count_of(arguments, "--batch", 1'000'000, "--batch 8");
@@ -270,8 +270,8 @@ const Command kDecode{
     "decodes, unless ici_... or compile_topology ask for a mesh: keys and values that are kept lie there as the rules say.\n"
     "Several prompts go on together: when one ends, the next takes its place. decode_sampling_... choose how tokens are drawn;\n"
     "without them the likeliest is taken. But for rounding, a text depends on its prompt, its number and the seed alone. Prompt\n"
-    "and text have max_target_length tokens at most. Without a prompt, the key `prompt` is one. Words behind -- are prompts, whatever\n"
-    "they hold.",
+    "and text have max_target_length tokens at most, and, unless that key is given, no more than the positions of a Hugging Face\n"
+    "model. Without a prompt, the key `prompt` is one. Words behind -- are prompts, whatever they hold.",
     kDecodeOptions,
     kDecodeExamples,
     run_decode};

@@ -28,7 +28,7 @@ constexpr Option kServeOptions[] = {
     {"--name", "NAME", "what the model is called (default: the last part of its path)"},
     {"--batch", "N", "texts that go on at a time (default 8)"},
     {"--queue", "N", "texts that wait besides, before more are refused with status 503 (default 1024)"},
-    {"--max-tokens", "N", "tokens that a request may ask for (default: as many as max_target_length holds)"},
+    {"--max-tokens", "N", "tokens that a request may ask for (default: as many as go with a prompt)"},
     {"--max-body", "BYTES", "of a request (default 1048576); more is refused with status 413"},
     {"--connections", "N", "at a time (default 1024, or what the open files of this process allow); more wait"},
     {"--timeout", "SECONDS", "in which a request comes whole, and a client takes what it is sent (default 30)"},
@@ -92,7 +92,7 @@ int run_serve(const Arguments& arguments) {
   decode::note_idle(source.settings);
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = data::open_tokenizer(settings);
-  const std::int64_t slots = settings.integer("max_target_length");
+  const std::int64_t slots = decode::slots_of(settings);
   const std::int64_t rows =
       count_of(arguments, "--batch", 1'000'000, "--batch 8").value_or(decode::rows_for(session, kUsualRows));
   const decode::Bounds bounds = decode::bounds_of(*tokenizer, settings);

@@ -103,6 +103,15 @@ std::int64_t rows_for(const session::Session& session, std::int64_t wanted) {
   return round_up(wanted, devices);
 }
 
+std::int64_t slots_of(const config::Settings& settings, std::int64_t longest) {
+  constexpr const char *kLength = "max_target_length", *kPositions = "max_position_embeddings";
+  const std::int64_t length = settings.integer(kLength), slots = std::min(longest, length), positions = settings.integer(kPositions);
+  if (slots <= positions || !config::is_hugging_face(settings.text("model_name"))) return slots;
+  if (!settings.is_by_user(kLength)) return positions;
+  log_notice(fmt::format("{}={} goes beyond the {}={} that the model is meant for", kLength, length, kPositions, positions));
+  return slots;
+}
+
 Bounds bounds_of(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings) {
   Bounds bounds;
   const std::string& model = settings.text("model_name");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,10 @@ bool is_gone_on_with(const std::string& key);
 // How many texts are generated at a time: `wanted`, rounded up to a multiple of the number of devices, unless the user has set
 // per_device_batch_size, which then decides.
 std::int64_t rows_for(const session::Session& session, std::int64_t wanted);
+
+// The most tokens that a prompt and its text have: max_target_length, and no more than a Hugging Face model has positions, unless the
+// user has set max_target_length. Notes it if `longest`, of what is asked for, goes beyond the positions.
+std::int64_t slots_of(const config::Settings& settings, std::int64_t longest = std::numeric_limits<std::int64_t>::max());
 
 // How a model's texts begin and end.
 struct Bounds {
