@@ -297,6 +297,21 @@ TEST(DecodeCommandSlow, FindsFilesThatARunNamedFromAnotherFolder) {
   EXPECT_EQ(made.code, 0) << made.err;
 }
 
+// The recorded llama has 256 positions, and max_target_length is 2048 by default.
+TEST(DecodeCommand, ATextEndsWithTheModelsPositionsUnlessALengthIsGiven) {
+  const std::string prompt(250, 'a');
+  const std::string beyond = "max_target_length=300 goes beyond the max_position_embeddings=256 that the model is meant for";
+  const Outcome usual = decode({prompt, "--max-tokens", "20", "--json"});
+  EXPECT_EQ(usual.code, 0) << usual.err;
+  EXPECT_THAT(usual.err, AllOf(HasSubstr("1 row of 256 tokens at most"), Not(HasSubstr("goes beyond"))));
+  EXPECT_EQ(nlohmann::json::parse(usual.out)["tokens"], 6);
+  const Outcome given = decode({prompt, "--max-tokens", "20", "--json", "max_target_length=300"});
+  EXPECT_THAT(given.err, AllOf(HasSubstr("1 row of 270 tokens at most"), HasSubstr(beyond)));
+  EXPECT_EQ(nlohmann::json::parse(given.out)["tokens"], 20);
+  EXPECT_THAT(decode({"abc", "--max-tokens", "5", "max_target_length=300"}).err, Not(HasSubstr("goes beyond")));
+  EXPECT_THAT(decode({std::string(256, 'a')}).err, HasSubstr("256 tokens, and 256 at most make a text with what follows"));
+}
+
 TEST(DecodeCommand, RefusesACacheThatTheMachineHasNoRoomFor) {
   const Outcome made = outcome("decode " + llama() +
                                " tokenizer_path= abc --max-tokens 999999990 "

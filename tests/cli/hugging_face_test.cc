@@ -4,6 +4,7 @@
 #include <fstream>
 #include <regex>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -359,6 +360,39 @@ TEST(HuggingFaceConvert, NumbersBecomeThoseThatAreAskedFor) {
   EXPECT_EQ(outcome("convert wide there").err, "");
   EXPECT_EQ(outcome("convert there back --dtype bfloat16").err, "");
   EXPECT_EQ(tensors_of("back"), tensors_of(kGptOss));
+}
+
+// The recorded llama with a matrix [160, 64] of 8-bit ones, and one scale for its first 96 rows and one for the others. Blocks of the usual
+// size would have scales of the same shape.
+TEST(HuggingFaceConvert, EightBitNumbersAreScaledByTheBlocksThatTheConfigSays) {
+  const std::string matrix = "model.layers.0.mlp.up_proj.weight";
+  const Copy copy(kLlama);
+  std::string header, data;
+  const auto add = [&](const std::string& name, std::string_view type, const Shape& shape, const std::string& bytes) {
+    header += fmt::format(R"({}"{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", header.empty() ? "" : ",", name, type,
+                          to_string(shape), data.size(), data.size() + bytes.size());
+    data += bytes;
+  };
+  const store::TensorFile recorded = store::read_safetensors(kLlama + "/model.safetensors");
+  for (const auto& [name, stored] : recorded.tensors) {
+    const std::string bytes(reinterpret_cast<const char*>(stored.data), static_cast<std::size_t>(stored.bytes));
+    if (name != matrix) add(name, store::safetensors_name(stored.type), stored.shape, bytes);
+  }
+  add(matrix, "F8_E4M3", {160, 64}, std::string(160 * 64, static_cast<char>(0x38)));
+  add(matrix + "_scale_inv", "F32", {2, 1}, test::bytes_of<float>({2, 3}));
+  std::ofstream(copy.file("model.safetensors"), std::ios::binary) << test::safetensors("{" + header + "}", data);
+  copy.change("config.json", "{", R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [96, 64]},)");
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  EXPECT_EQ(outcome("convert " + copy.path() + " there --to hugging-face --dtype float32").err, "");
+  EXPECT_THAT(test::read_text("there/config.json"), Not(HasSubstr("quantization_config")));
+  const store::HuggingFaceWeights written("there");
+  const store::Numbers numbers = written.read(matrix);
+  const auto* values = reinterpret_cast<const float*>(numbers.data);
+  for (const int row : {0, 95, 96, 127, 128, 159}) EXPECT_EQ(values[row * 64 + 63], row < 96 ? 2 : 3) << row;
+  copy.change("config.json", "[96, 64]", "[64, 64]");
+  EXPECT_THAT(outcome("convert " + copy.path() + " again --to hugging-face").err,
+              HasSubstr(matrix + ": 8-bit numbers [160, 64] without a scale for each 64 x 64 of them, but [2, 1]"));
 }
 
 TEST(HuggingFaceConvert, LeavesNothingHalfWritten) {

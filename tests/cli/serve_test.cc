@@ -42,6 +42,7 @@ TEST(ServeCommand, AnswersUntilItIsAskedToEnd) {
     const Outcome decoded = outcome_of({"decode", served_llama(), "tokenizer_path=", "dtype=float32", "--json", "--max-tokens", "5", "abc"});
     EXPECT_EQ(nlohmann::json::parse(reply.body)["choices"][0]["text"], nlohmann::json::parse(decoded.out)["text"]);
     EXPECT_EQ(test::post(port, R"({"prompt": "abc", "max_tokens": 6})").status, 400);
+    EXPECT_EQ(nlohmann::json::parse(test::get(port, "/v1/models").body)["data"][0]["max_model_len"], 256) << "the model's positions";
     process.send(signal);
     EXPECT_EQ(process.wait(), 0);
     EXPECT_THAT(process.err(), HasSubstr("note: 200: 1 text, 3 + 5 tokens in "));

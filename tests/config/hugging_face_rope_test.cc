@@ -6,15 +6,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json_reader.h"
 #include "config/hugging_face.h"
 #include "config/hugging_face_write.h"
 #include "config/load.h"
+#include "config/model_facts.h"
 #include "tests/support.h"
 
 namespace moesh::config {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct RopeFamily {
   const char *type, *architecture;
@@ -142,6 +145,118 @@ TEST(HuggingFaceRope, ThetaIsAWholeNumber) {
   EXPECT_THAT(rope_refusal(rope_file(kWhole[0], R"(, "rope_theta": 12345.5)")), expected);
   EXPECT_THAT(rope_refusal(rope_file(kWhole[0], R"(, "rope_parameters": {"rope_theta": 12345.5})")), expected);
   EXPECT_THAT(rope_refusal(rope_file(kOfKinds[0], R"(, "rope_local_base_freq": 5.5)")), HasSubstr("as local_rope_max_timescale is one"));
+}
+
+std::string kinds_file(const RopeFamily& family, const std::string& of_full, const std::string& beside) {
+  return rope_file(family, fmt::format(R"(, "rope_parameters": {{"full_attention": {{"rope_type": "yarn", "factor": 8.0,
+      "original_max_position_embeddings": 8{}}}, "sliding_attention": {{"rope_type": "default"}}{}}})",
+                                       of_full, beside));
+}
+
+// transformers reads it from the dictionary of all kinds, and nowhere else.
+TEST(HuggingFaceRope, TruncateIsSaidBesideTheKindsOfLayers) {
+  for (const RopeFamily& family : kOfKinds) {
+    const auto truncates = [&](const std::string& text) { return rope_keys(text)["rope_truncate"]; };
+    EXPECT_EQ(truncates(kinds_file(family, "", "")), "true") << family.type;
+    EXPECT_EQ(truncates(kinds_file(family, R"(, "truncate": false)", "")), "true") << family.type;
+    EXPECT_EQ(truncates(kinds_file(family, R"(, "truncate": true)", R"(, "truncate": false)")), "false") << family.type;
+    EXPECT_EQ(truncates(kinds_file(family, "", R"(, "truncate": false)")), "false") << family.type;
+    EXPECT_EQ(truncates(kinds_file(family, "", R"(, "truncate": null)")), "false") << family.type;
+    const std::string older = R"(, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8)";
+    for (const char* said : {"}", R"(, "truncate": true})", R"(, "truncate": false})"})
+      EXPECT_EQ(truncates(rope_file(family, older + said)), "true") << family.type << said;
+    EXPECT_THAT(rope_refusal(kinds_file(family, "", R"(, "truncate": 1)")),
+                HasSubstr("rope_parameters.truncate: 1, true or false was expected"));
+  }
+}
+
+TEST(HuggingFaceRope, WhatElseIsBesideTheKindsOfLayersMeansNothing) {
+  for (const RopeFamily& family : kOfKinds) {
+    const std::string beside = R"(, "beta_fast": 8, "beta_slow": 4, "attention_factor": 0.5, "mscale": 2.0, "mscale_all_dim": 2.0,
+                                    "original_max_position_embeddings": 16)";
+    auto keys = rope_keys(kinds_file(family, "", ""));
+    EXPECT_EQ(rope_keys(kinds_file(family, "", beside)), keys) << family.type;
+    EXPECT_EQ(keys["original_max_position_embeddings"], "8");
+    EXPECT_THAT(rope_refusal(kinds_file(family, R"(, "partial_rotary_factor": 0.5)", "")),
+                HasSubstr("rope_parameters.full_attention.partial_rotary_factor: a key that moesh does not know, set to 0.5"));
+  }
+}
+
+TEST(HuggingFaceRope, WhereThereIsOneKindTruncateIsSaidWithTheRest) {
+  const std::string yarn = R"(, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8)";
+  for (const auto& [said, expected] : {std::pair("}", "true"), {R"(, "truncate": true})", "true"}, {R"(, "truncate": false})", "false"},
+                                       {R"(, "truncate": null})", "false"}})
+    EXPECT_EQ(rope_keys(rope_file(kWhole[0], yarn + said))["rope_truncate"], expected) << said;
+}
+
+// 0 and null stand for the usual numbers there.
+TEST(HuggingFaceRope, YarnsNumbersAreAsTransformersTakesThem) {
+  const std::string yarn = R"(, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8)";
+  const auto usual = rope_keys(rope_file(kWhole[0], yarn + "}"));
+  EXPECT_EQ(usual.at("beta_fast"), "32");
+  EXPECT_EQ(usual.at("beta_slow"), "1");
+  EXPECT_EQ(rope_keys(rope_file(kWhole[0], yarn + R"(, "beta_fast": 0, "beta_slow": 0})")), usual);
+  EXPECT_EQ(rope_keys(rope_file(kWhole[0], yarn + R"(, "beta_fast": null, "beta_slow": null, "attention_factor": null})")), usual);
+}
+
+Settings settings_of_file(const std::string& text) {
+  const test::TemporaryFolder folder;
+  folder.write("config.json", text);
+  return load({"model_name=" + folder.path()}).settings;
+}
+
+TEST(HuggingFaceRope, TruncateIsWrittenWhereItIsRead) {
+  for (const RopeFamily& family : kOfKinds) {
+    for (const bool truncates : {true, false}) {
+      const Settings read = settings_of_file(kinds_file(family, "", fmt::format(R"(, "truncate": {})", truncates)));
+      const std::string text = hugging_face_config_of(read, "float32");
+      EXPECT_EQ(model_facts(settings_of_file(text)), model_facts(read)) << text;
+      const Json written = parse_json(text, "config.json");
+      if (truncates) {
+        EXPECT_THAT(text, Not(HasSubstr("truncate")));
+        continue;
+      }
+      EXPECT_EQ(written.at("rope_parameters").at("truncate"), false) << text;
+      EXPECT_FALSE(written.at("rope_parameters").at("full_attention").contains("truncate"));
+      for (const char* older : {"rope_scaling", "rope_theta", "rope_local_base_freq"}) EXPECT_FALSE(written.contains(older)) << older;
+      EXPECT_EQ(written.at("rope_parameters").at("sliding_attention").at("rope_theta"), family.type == kOfKinds[0].type ? 10000 : 500000);
+    }
+  }
+}
+
+TEST(HuggingFaceRope, ThetaOfLayersWithAWindowIsAKeyOfGemma) {
+  const RopeFamily olmo3 = kOfKinds[1];
+  const std::string kinds = R"(, "rope_parameters": {"full_attention": {"rope_type": "default"}})";
+  for (const std::string& more : {std::string(), kinds}) {
+    EXPECT_THAT(rope_refusal(rope_file(olmo3, more + R"(, "rope_local_base_freq": 10000.0)")),
+                HasSubstr("config.json: rope_local_base_freq: a key that moesh does not know, set to 10000.0"));
+    EXPECT_EQ(rope_keys(rope_file(olmo3, more))["local_rope_max_timescale"], "500000");
+  }
+  const std::string own = R"(, "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 3000.0}})";
+  EXPECT_EQ(rope_keys(rope_file(olmo3, own))["local_rope_max_timescale"], "3000");
+}
+
+// Of an odd number transformers makes an even one, or refuses it.
+TEST(HuggingFaceRope, AnEvenNumberOfDimsIsRotated) {
+  const RopeFamily glm = kPartial[0];
+  const auto refused = [](const RopeFamily& family, const std::string& more) { return rope_refusal(rope_file(family, more)); };
+  const std::string nested = R"(, "head_dim": 12, "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.75})";
+  EXPECT_THAT(refused(glm, nested), HasSubstr("config.json: rope_parameters.partial_rotary_factor: 9 of 12 dims of a head are rotated, an "
+                                              "even number was expected\n  fix: dims are rotated in pairs: "));
+  EXPECT_THAT(refused(glm, R"(, "head_dim": 12, "partial_rotary_factor": 0.75)"),
+              HasSubstr("config.json: partial_rotary_factor: 9 of 12 dims of a head are rotated"));
+  EXPECT_THAT(refused(glm, R"(, "head_dim": 15, "partial_rotary_factor": 1.0)"), HasSubstr("config.json: head_dim: 15 of 15 dims"));
+  EXPECT_EQ(refused(glm, R"(, "head_dim": 13, "partial_rotary_factor": 0.5)"), "no error") << "6 are rotated";
+  for (const RopeFamily& family : {kWhole[0], kOfKinds[0], kOfKinds[1]})
+    EXPECT_THAT(refused(family, R"(, "head_dim": 9)"), HasSubstr("config.json: head_dim: 9 of 9 dims of a head")) << family.type;
+  const RopeFamily deepseek{"deepseek_v3", "DeepseekV3ForCausalLM"}, gemma4{"gemma4_text", "Gemma4ForCausalLM"};
+  EXPECT_THAT(refused(deepseek, R"(, "qk_rope_head_dim": 7)"), HasSubstr("config.json: qk_rope_head_dim: 7 of 7 dims of a head"));
+  EXPECT_EQ(refused(deepseek, R"(, "head_dim": 7)"), "no error") << "no head has this width";
+  const std::string plain = R"(, "hidden_size_per_layer_input": 0)";
+  EXPECT_THAT(refused(gemma4, plain + R"(, "head_dim": 9)"), HasSubstr("config.json: head_dim: 9 of 9 dims"));
+  EXPECT_THAT(refused(gemma4, plain + R"(, "global_head_dim": 13)"), HasSubstr("config.json: global_head_dim: 13 of 13 dims"));
+  EXPECT_THAT(refused(gemma4, plain + R"(, "per_layer_config": {"3": {"head_dim": 13}})"),
+              HasSubstr("config.json: per_layer_config.3.head_dim: 13 of 13 dims"));
 }
 
 }  // namespace

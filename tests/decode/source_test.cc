@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include "config/load.h"
 #include "store/index.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::decode {
@@ -56,6 +58,20 @@ TEST(Source, RunsOnOneDeviceUnlessDevicesAreNamed) {
   EXPECT_THAT(request_for({}, {"dtype=float32"}), Contains("compile_topology=cpu-1"));
   for (const char* word : {"compile_topology=cpu-4", "ici_tensor_parallelism=2", "dcn_data_parallelism=2", "num_slices=2"})
     EXPECT_THAT(request_for({}, {word}), Not(Contains("compile_topology=cpu-1"))) << word;
+}
+
+TEST(Source, ATextOfAHuggingFaceModelHasNoMoreTokensThanItHasPositions) {
+  const std::string llama = (test::source_folder() / "tests/golden/hf/llama").string();  // 256
+  const auto slots = [](const std::string& words, std::int64_t longest) {
+    return slots_of(config::load(test::words_of(words)).settings, longest);
+  };
+  EXPECT_EQ(slots_of(config::load({"model_name=" + llama}).settings), 256);
+  EXPECT_EQ(slots("model_name=" + llama, 300), 256);
+  EXPECT_EQ(slots("model_name=" + llama, 40), 40);
+  EXPECT_EQ(slots("model_name=" + llama + " max_target_length=100", 300), 100);
+  EXPECT_EQ(slots("model_name=" + llama + " max_target_length=400", 300), 300) << "as the user says";
+  EXPECT_EQ(slots("model_name=llama2-7b max_position_embeddings=64", 300), 300) << "what MaxText does not heed";
+  EXPECT_EQ(slots("model_name=llama2-7b", 3000), 2048);
 }
 
 TEST(Source, TakesAsManyRowsAsDevicesTake) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,8 +48,8 @@ Entry counted_up(const std::string& name, const Shape& shape) {
   return {name, "F32", shape, bytes_of(numbers)};
 }
 
-std::vector<float> read(const std::string& folder, const std::string& name) {
-  const HuggingFaceWeights weights(folder);
+std::vector<float> read(const std::string& folder, const std::string& name, std::optional<ScaledBlock> scaled = ScaledBlock{}) {
+  const HuggingFaceWeights weights(folder, HuggingFaceKind::text, scaled);
   const Numbers numbers = weights.read(name);
   const Shape& shape = weights.shapes().at(name);
   std::vector<float> all(static_cast<std::size_t>(elements(shape)));
@@ -240,6 +241,62 @@ TEST(HuggingFaceWeights, EachBlockOfRowsAndColumnsHasItsScale) {
     for (const std::size_t column : {0u, 127u, 128u, 255u, 256u, 299u})
       EXPECT_EQ(w[row * 300 + column], static_cast<float>(1 + row / 128 * 3 + column / 128)) << row << " " << column;
   }
+}
+
+// With the usual block, scales of these shapes would fit and be others.
+TEST(HuggingFaceWeights, BlocksHaveTheSizeThatTheConfigSays) {
+  const test::TemporaryFolder folder;
+  const std::string ones(192 * 40, static_cast<char>(0x38));
+  const std::string to_6 = bytes_of<std::uint16_t>({0x3F80, 0x4000, 0x4040, 0x4080, 0x40A0, 0x40C0});  // 1, 2, ...
+  folder.write("model.safetensors", file_of({{"w", "F8_E4M3", {192, 40}, ones},
+                                             {"w_scale_inv", "F32", {2, 1}, bytes_of<float>({2, 3})},
+                                             {"v", "F8_E4M3", {192, 40}, ones},
+                                             {"v_scale_inv", "BF16", {2, 3}, to_6}}));
+  const std::vector<float> usual = read(folder.path(), "w"), said = read(folder.path(), "w", ScaledBlock{96, 40});
+  for (const std::size_t row : {0u, 95u, 96u, 127u, 128u, 191u}) {
+    EXPECT_EQ(usual[row * 40 + 39], row < 128 ? 2 : 3) << row;
+    EXPECT_EQ(said[row * 40 + 39], row < 96 ? 2 : 3) << row;
+  }
+  const std::vector<float> oblong = read(folder.path(), "v", ScaledBlock{100, 16});
+  for (const std::size_t row : {0u, 99u, 100u, 191u}) {
+    for (const std::size_t column : {0u, 15u, 16u, 31u, 32u, 39u})
+      EXPECT_EQ(oblong[row * 40 + column], static_cast<float>(1 + row / 100 * 3 + column / 16)) << row << " " << column;
+  }
+  EXPECT_THAT(test::message_of([&] { read(folder.path(), "v"); }), HasSubstr("a scale for each 128 x 128 of them, but [2, 3]"));
+  EXPECT_THAT(test::message_of([&] { read(folder.path(), "w", ScaledBlock{64, 64}); }),
+              HasSubstr("w: 8-bit numbers [192, 40] without a scale for each 64 x 64 of them, but [2, 1]\n  fix: weight_block_size"));
+}
+
+TEST(HuggingFaceWeights, ATensorMayHaveOneScale) {
+  const test::TemporaryFolder folder;
+  const std::string ones(130 * 2, static_cast<char>(0x38)), half = bytes_of<float>({0.5f});
+  folder.write("model.safetensors", file_of({{"a.weight", "F8_E4M3", {130, 2}, ones},
+                                             {"a.weight_scale_inv", "F32", {}, half},
+                                             {"a.activation_scale", "F32", {}, half},
+                                             {"b.weight", "F8_E4M3", {130, 2}, ones},
+                                             {"b.weight_scale_inv", "F32", {1}, half},
+                                             {"c.weight", "F8_E4M3", {130, 2}, ones},
+                                             {"c.weight_scale_inv", "F32", {2, 1}, half + half}}));
+  for (const char* name : {"a.weight", "b.weight"}) {
+    const std::vector<float> numbers = read(folder.path(), name, std::nullopt);
+    EXPECT_EQ(numbers, std::vector<float>(130 * 2, 0.5f)) << name;
+  }
+  EXPECT_THAT(test::message_of([&] { read(folder.path(), "c.weight", std::nullopt); }),
+              HasSubstr("c.weight: 8-bit numbers [130, 2] without one scale for all of them, but [2, 1]"));
+  EXPECT_FALSE(HuggingFaceWeights(folder.path()).shapes().contains("a.activation_scale")) << "activations are not quantised here";
+}
+
+TEST(HuggingFaceWeights, AScaleOfOneByteIsAnExponent) {
+  const test::TemporaryFolder folder;
+  const auto exponents = [](int first, int second) { return std::string{static_cast<char>(first), static_cast<char>(second)}; };
+  folder.write("model.safetensors", file_of({{"w", "F8_E4M3", {130, 1}, std::string(130, static_cast<char>(0x38))},
+                                             {"w_scale_inv", "U8", {2, 1}, exponents(126, 129)},
+                                             {"v", "F8_E4M3", {130, 1}, std::string(130, static_cast<char>(0x38))},
+                                             {"v_scale_inv", "U8", {2, 1}, exponents(126, 255)}}));
+  const std::vector<float> w = read(folder.path(), "w");
+  EXPECT_EQ(w[127], 0.5f);
+  EXPECT_EQ(w[128], 4.0f);
+  EXPECT_THAT(test::message_of([&] { read(folder.path(), "v"); }), HasSubstr("v: its scales hold what is no number"));
 }
 
 TEST(HuggingFaceWeights, RefusesScalesThatDoNotFitAndNumbersThatAreNone) {
