@@ -134,11 +134,14 @@ void read_scaling_beside_windows(HuggingFaceReader& reader, HuggingFaceReader& r
   rope.ignore({"truncate"});
 }
 
-// Theta of layers with a window. Some families' files may say it beside the kinds of layers.
+// Theta of layers with a window. Only some families heed what is said beside the kinds of layers.
 void read_theta_of_windows(HuggingFaceReader& reader, HuggingFaceReader& rope, double theta, std::optional<double> local_theta) {
-  constexpr const char* kSetting = "local_rope_max_timescale";
-  if (local_theta) return read_theta(reader, rope, kSetting, "rope_local_base_freq", *local_theta);
-  give_theta(rope, "rope_theta", kSetting, rope.real("rope_theta", theta));
+  constexpr const char *kSetting = "local_rope_max_timescale", *kBeside = "rope_local_base_freq";
+  if (local_theta) return read_theta(reader, rope, kSetting, kBeside, *local_theta);
+  const double own = rope.real("rope_theta", theta);
+  if (reader.real(kBeside, own) != own)
+    reader.refuse_key(kBeside, fmt::format("{}, or rope_theta of sliding_attention in rope_parameters,", own));
+  give_theta(rope, "rope_theta", kSetting, own);
 }
 
 // Theta of all layers is heeded by transformers in layers without a window only.

@@ -229,8 +229,10 @@ TEST(HuggingFaceRope, ThetaOfLayersWithAWindowIsAKeyOfGemma) {
   const std::string kinds = R"(, "rope_parameters": {"full_attention": {"rope_type": "default"}})";
   for (const std::string& more : {std::string(), kinds}) {
     EXPECT_THAT(rope_refusal(rope_file(olmo3, more + R"(, "rope_local_base_freq": 10000.0)")),
-                HasSubstr("config.json: rope_local_base_freq: a key that moesh does not know, set to 10000.0"));
-    EXPECT_EQ(rope_keys(rope_file(olmo3, more))["local_rope_max_timescale"], "500000");
+                HasSubstr("config.json: rope_local_base_freq: 10000.0 asks for what moesh does not do: 500000, or rope_theta of "
+                          "sliding_attention in rope_parameters, was expected"));
+    for (const char* same : {"", R"(, "rope_local_base_freq": 500000.0)", R"(, "rope_local_base_freq": null)"})
+      EXPECT_EQ(rope_keys(rope_file(olmo3, more + same))["local_rope_max_timescale"], "500000") << same;
   }
   const std::string own = R"(, "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 3000.0}})";
   EXPECT_EQ(rope_keys(rope_file(olmo3, own))["local_rope_max_timescale"], "3000");
