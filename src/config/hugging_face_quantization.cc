@@ -32,8 +32,8 @@ std::optional<ScaledBlock> read_quantization(HuggingFaceReader& reader) {
   HuggingFaceReader inner(*quantized, reader.where(), "quantization_config.", none);
   const std::string method = inner.text("quant_method", "");
   if (method != "fp8" && method != "mxfp4") {
-    refuse(fmt::format("quantised as '{}', fp8 or mxfp4 was expected", shorten(method, 40)),
-           inner.place("quant_method"), "take a model in bfloat16");
+    refuse(fmt::format("quantised as '{}', fp8 or mxfp4 was expected", shorten(method, 40)), inner.place("quant_method"),
+           "take a model in bfloat16");
   }
   inner.ignore({"modules_to_not_convert", "ignored_layers", "dequantize"});  // a tensor's type says whether it is quantised
   std::optional<ScaledBlock> block = ScaledBlock{};
@@ -42,7 +42,7 @@ std::optional<ScaledBlock> read_quantization(HuggingFaceReader& reader) {
     inner.expect_text("fmt", "e4m3");
     inner.expect_text("expert_dtype", "fp8");
     inner.expect_off("modules_to_convert");
-    expect_one_of(inner, "scale_fmt", "float", "ue8m0");               // the scales' type says it
+    expect_one_of(inner, "scale_fmt", "float", "ue8m0");             // the scales' type says it
     expect_one_of(inner, "activation_scheme", "dynamic", "static");  // of activations, which stay as they are here
   }
   inner.finish();
