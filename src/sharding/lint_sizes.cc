@@ -177,7 +177,7 @@ void find_small_batch(const Layout& layout, const LintOptions& options, Findings
     f.what = options.rows < blocks
                  ? fmt::format("a pass of {} is smaller than the {} shards of its batch", counted(options.rows, "row"), blocks)
                  : fmt::format("a pass of {} does not divide over the {} shards of its batch", counted(options.rows, "row"), blocks);
-    f.cost = used < blocks ? fmt::format("{} of {} shards have nothing to do", blocks - used, blocks)
+    f.cost = used < blocks ? fmt::format("{} of {} shards get no row", blocks - used, blocks)
                            : fmt::format("the last of {} shards has {} where the others have {}", blocks,
                                          counted(options.rows - (used - 1) * block, "row"), block);
   } else {

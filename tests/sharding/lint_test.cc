@@ -315,7 +315,7 @@ TEST(LintSmallBatch, WarnsOfAPassSmallerThanItsShards) {
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].what, "a pass of 4 rows is smaller than the 8 shards of its batch");
-  EXPECT_EQ(findings[0].cost, "4 of 8 shards have nothing to do");
+  EXPECT_EQ(findings[0].cost, "4 of 8 shards get no row");
 }
 
 // 6 rows over 4 shards are 2, 2, 2 and none; 7 rows are 2, 2, 2 and 1.
@@ -325,7 +325,7 @@ TEST(LintSmallBatch, TellsWhatTheLastShardsHave) {
         found("model_name=llama2-7b compile_topology=h100-4 gradient_accumulation_steps=4 per_device_batch_size=" + rows, "small-batch");
     return findings.size() == 1 ? findings[0].cost : "";
   };
-  EXPECT_EQ(cost("1.5"), "1 of 4 shards have nothing to do");
+  EXPECT_EQ(cost("1.5"), "1 of 4 shards get no row");
   EXPECT_EQ(cost("1.75"), "the last of 4 shards has 1 row where the others have 2");
 }
 
