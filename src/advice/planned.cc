@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "config/builtin.h"
 #include "config/load.h"
+#include "graph/print.h"
 #include "session/reopen.h"
 #include "train/model_size.h"
 #include "train/notes.h"
@@ -14,22 +15,15 @@
 namespace moesh::advice {
 namespace {
 
-constexpr int kNodesOfAllTrials = 50'000;
-constexpr int kLeastTrials = 4;
-constexpr int kNodesAtOnce = 1500;
-
-int nodes_of(const graph::Graph& graph) {
-  int count = 0;
-  for (const graph::Node& node : graph.nodes) {
-    const graph::Graph* body = graph::body_of(node);
-    count += 1 + (body == nullptr ? 0 : nodes_of(*body));
-  }
-  return count;
-}
+constexpr std::int64_t kNodesOfAllTrials = 50'000;
+constexpr std::int64_t kLeastTrials = 4;
+constexpr std::int64_t kNodesAtOnce = 1500;
 
 }  // namespace
 
-int most_trials(const session::Session& session) { return std::max(kLeastTrials, kNodesOfAllTrials / nodes_of(session.graph)); }
+int most_trials(const session::Session& session) {
+  return static_cast<int>(std::max(kLeastTrials, kNodesOfAllTrials / graph::count(session.graph).nodes));
+}
 
 std::vector<std::string> rule_sets_to_try() {
   std::vector<std::string> sets = config::builtin_names("rules");
@@ -37,7 +31,7 @@ std::vector<std::string> rule_sets_to_try() {
   return sets;
 }
 
-bool plans_at_once(const session::Session& session) { return nodes_of(session.graph) <= kNodesAtOnce; }
+bool plans_at_once(const session::Session& session) { return graph::count(session.graph).nodes <= kNodesAtOnce; }
 
 PlannedStep plan_step(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;

@@ -275,7 +275,7 @@ int remove(const Arguments& arguments) {
   const std::string path = paths(arguments, 1, 1).front();
   const auto keep = count_of(arguments, "--keep", std::numeric_limits<std::int32_t>::max(), "--keep 2");
   if (!keep) refuse("how many are to stay?", "the command line", "moesh checkpoint rm RUN --keep N");
-  const std::string folder = store::steps_in(path).empty() ? path + "/checkpoints" : path;
+  const std::string folder = store::steps_in(path).empty() ? store::checkpoints_of_run(path) : path;
   if (store::steps_in(folder).empty()) refuse("no checkpoint is there", path, "name the folder of a run that has some");
   const store::FolderLock lock(folder);
   store::clear_leftovers(folder);

@@ -35,7 +35,7 @@ constexpr std::size_t kMostShown = 8;
 // A run that has its own folder is named after it.
 std::string name_of(const RunRecord& run) {
   const std::filesystem::path path(run.path);
-  return path.filename() == "metrics.jsonl" && path.has_parent_path() ? path.parent_path().string() : run.path;
+  return path.filename() == train::kMetricsName && path.has_parent_path() ? path.parent_path().string() : run.path;
 }
 
 std::string steps_of(const RunRecord& run) {

@@ -12,6 +12,7 @@
 #include "cli/launch.h"
 #include "session/session.h"
 #include "sharding/tolerance.h"
+#include "store/folder.h"
 #include "train/loop.h"
 #include "train/run_folder.h"
 #include "transport/processes.h"
@@ -189,7 +190,7 @@ int launch_train(const Arguments& arguments, std::int64_t processes, std::int64_
   Launch launch = launch_of(arguments, processes, restarts);
   if (restarts == 0) return cli::launch(launch);
   const RunFolder folder = shared_folder(arguments);
-  launch.checkpoints = folder.path + "/checkpoints";
+  launch.checkpoints = store::checkpoints_of_run(folder.path);
   if (!folder.is_made) return cli::launch(launch);
   launch.words.push_back("run_name=" + std::filesystem::path(folder.path).filename().string());
   const int code = cli::launch(launch);

@@ -38,7 +38,7 @@ bool does_something(const Instruction& of) { return of.kind != Instruction::Kind
 
 std::optional<graph::ReshardOf::Kind> collective_of(const Instruction& of) {
   if (of.kind == Instruction::Kind::copy) return std::nullopt;
-  return graph::collective_of({of.op, of.path, "", {}, {}, of.attributes, of.phase});
+  return graph::collective_of(of.op, of.attributes);
 }
 
 // The work of instructions; `rows` tells how many rows there are in values whose rows are counted at run time.

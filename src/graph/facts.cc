@@ -114,12 +114,12 @@ const OpFacts& facts_of(Op op) {
   return ops::kInput;
 }
 
-std::optional<ReshardOf::Kind> collective_of(const Node& node) {
-  if (const auto* reshard = std::get_if<ReshardOf>(&node.attributes)) {
+std::optional<ReshardOf::Kind> collective_of(Op op, const Attributes& attributes) {
+  if (const auto* reshard = std::get_if<ReshardOf>(&attributes)) {
     return reshard->kind == ReshardOf::Kind::slice ? std::nullopt : std::optional(reshard->kind);
   }
-  const auto* group = std::get_if<GroupOf>(&node.attributes);
-  return group == nullptr || group->members == 1 ? std::nullopt : facts_of(node.op).collective;
+  const auto* group = std::get_if<GroupOf>(&attributes);
+  return group == nullptr || group->members == 1 ? std::nullopt : facts_of(op).collective;
 }
 
 std::string problem_of(const NodeView& view) {

@@ -123,7 +123,8 @@ const OpFacts& facts_of(Op op);
 
 // The collective that the devices of a group carry out in this node. Any other node is a local kernel: it touches only the memory of its
 // own device.
-std::optional<ReshardOf::Kind> collective_of(const Node& node);
+std::optional<ReshardOf::Kind> collective_of(Op op, const Attributes& attributes);
+inline std::optional<ReshardOf::Kind> collective_of(const Node& node) { return collective_of(node.op, node.attributes); }
 
 // Whether the node has the extra operand at OpFacts::added_to.
 bool adds(const Node& node);

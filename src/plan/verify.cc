@@ -279,7 +279,7 @@ class Verifier {
     add(of.results, node.results);
     const std::string problem = graph::problem_of({graph, node});
     if (!problem.empty()) broken(of_instruction(id), fmt::format("{} does not fit its operands and results", problem));
-    const bool is_collective = of.op == Op::reshard || graph::collective_of(node);
+    const bool is_collective = of.op == Op::reshard || graph::collective_of(of.op, of.attributes);
     if (is_collective != (of.kind == Kind::collective))
       broken(of_instruction(id), fmt::format("it is {} collective", is_collective ? "a" : "no"));
     if (const auto* group = std::get_if<graph::GroupOf>(&of.attributes)) check_axes(group->axes, of_instruction(id));

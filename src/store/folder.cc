@@ -158,7 +158,7 @@ std::vector<std::string> checkpoints_at(const std::string& path) {
   // MaxText's commands name the folder of the state in a checkpoint: RUN/checkpoints/STEP/items.
   const std::filesystem::path named(path.ends_with('/') ? path.substr(0, path.size() - 1) : path);
   if (named.filename() == "items" && has_index(named.parent_path().string())) return {named.parent_path().string()};
-  const std::string of_run = path + "/checkpoints", &folder = is_folder(of_run) ? of_run : path;
+  const std::string of_run = checkpoints_of_run(path), &folder = is_folder(of_run) ? of_run : path;
   std::vector<std::string> found;
   for (const std::int64_t step : steps_in(folder)) found.insert(found.begin(), checkpoint_path(folder, step));
   if (const std::string& newest = found.empty() ? path : found.front(); is_of_orbax(newest) && !has_index(newest))

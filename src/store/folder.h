@@ -10,6 +10,9 @@
 
 namespace moesh::store {
 
+// Where a run keeps them.
+inline std::string checkpoints_of_run(const std::string& run_folder) { return run_folder + "/checkpoints"; }
+
 // The steps of all checkpoints in ascending order, including damaged ones and those without an index. A checkpoint that was being written
 // or removed when a process died has another name and is not listed. Empty if the folder does not exist; fails if it cannot be read.
 std::vector<std::int64_t> steps_in(const std::string& folder);

@@ -147,7 +147,7 @@ class Candidate {
 
 Checkpoints::Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from,
                          const Company& company)
-    : settings_(settings), folder_(run_folder.empty() ? "" : run_folder + "/checkpoints"), from_(from), company_(company) {
+    : settings_(settings), folder_(run_folder.empty() ? "" : store::checkpoints_of_run(run_folder)), from_(from), company_(company) {
   if (!folder_.empty() && company_.is_first()) {
     lock_.emplace(folder_);
     store::clear_leftovers(folder_);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <system_error>
 
@@ -185,7 +185,7 @@ std::string last_line(const std::string& headline) { return headline.substr(head
 std::string metrics_path(const config::Settings& settings, const std::string& folder, const Company& company) {
   if (!company.is_first()) return "/dev/null";
   const std::string& own = settings.text("metrics_file");
-  return own.empty() ? folder + "/metrics.jsonl" : own;
+  return own.empty() ? folder + "/" + kMetricsName : own;
 }
 
 // Fails if the run did something else than its plan says.
@@ -228,7 +228,7 @@ LastEvaluation last_evaluation(const TrainRequest& request, const Start& start, 
   const std::optional<double> own = request.company.is_first() ? recorded_evaluation(metrics, start.step - 1) : std::nullopt;
   const std::string loss = request.company.first_says(own ? fmt::format("{}", *own) : "", "at the last evaluation");
   if (loss.empty()) return {true, false};
-  return {false, reaches_target(request.settings, std::strtod(loss.c_str(), nullptr))};
+  return {false, reaches_target(request.settings, parse_real(loss).value_or(std::numeric_limits<double>::quiet_NaN()))};
 }
 
 constexpr const char* kAsked = "asked";

@@ -24,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kName = "metrics.jsonl";
 constexpr const char* kWhat = "the metrics";
 constexpr const char* kNameARun = "name a run's folder, or its metrics.jsonl; `moesh runs` lists those below moesh_output";
 
@@ -161,7 +160,7 @@ double RunRecord::tokens_per_second() const {
 
 RunRecord read_run(const std::string& path) {
   RunRecord run;
-  run.path = fs::is_directory(path) ? (fs::path(path) / kName).string() : path;
+  run.path = fs::is_directory(path) ? (fs::path(path) / kMetricsName).string() : path;
   run.goes_on = is_being_written(run.path);
   FileLines lines(run.path, kWhat, kNameARun);
   FileLines::Line line;
@@ -219,7 +218,7 @@ std::vector<std::string> metrics_files_below(const std::string& folder) {
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
        !error && at != end; at.increment(error)) {
-    if (at->path().filename() == kName) files.push_back(at->path().string());
+    if (at->path().filename() == kMetricsName) files.push_back(at->path().string());
     if (at->path().filename() == "checkpoints") at.disable_recursion_pending();
   }
   std::sort(files.begin(), files.end());

@@ -10,6 +10,9 @@
 
 namespace moesh::train {
 
+// A run's metrics file, in its folder.
+inline constexpr const char* kMetricsName = "metrics.jsonl";
+
 struct RecordedStep {
   std::int64_t step = 0;
   double seconds = 0, learning_rate = 0, loss = 0, raw_grad_norm = 0, param_norm = 0;
