@@ -61,6 +61,8 @@ double row_multiplications(const config::ModelShape& shape, const config::LayerS
   constexpr double kOwnKey = 0.5;  // half of a query's own key counts, so that a causal row of n tokens has n^2 / 2 pairs
   const std::int64_t window = shape.block == config::Block::olmo3 ? 0 : layer.window;  // MaxText counts OLMo 3's layers as if they saw all
   const double near = widths * graph::pairs_seen(length, {.window = window, .chunk = layer.chunk}, kOwnKey);
+  if (attention.gates_out)  // MaxText does not count the kernels that make these gates
+    return near - tokens * static_cast<double>(shape.emb_dim * attention.query_heads * attention.head_dim);
   if (shape.block == config::Block::deepseek4)
     return near + stream_multiplications(shape, tokens) + pool_multiplications(attention, layer, widths, tokens);
   if (attention.index_heads > 0 && attention.index_keys < length) {

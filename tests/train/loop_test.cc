@@ -411,6 +411,13 @@ TEST(ModelSize, CountsTheOperationsOfAStep) {
   EXPECT_DOUBLE_EQ(tied.step_flops, size.step_flops) << "the one table is multiplied with at the end";
 }
 
+// As MaxText's log line counts them: the gates of attention's result take none.
+TEST(ModelSize, CountsNoGatesOfAttention) {
+  const auto trillions = [](const std::string& model) { return size_of_model("model_name=" + model, 2048, 2048).step_flops / 1e12; };
+  EXPECT_NEAR(trillions("qwen3-next-80b-a3b"), 44.715, 0.01);
+  EXPECT_NEAR(trillions("qwen3.5-35b-a3b"), 36.976, 0.01);
+}
+
 // Of the modules that predict further tokens, MaxText counts the layers only: neither the projection of two embeddings, nor the logits.
 TEST(ModelSize, CountsTheLayersOfPredictionModules) {
   const std::string request = kTinyModel + "max_target_length=8 ";
