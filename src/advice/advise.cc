@@ -75,7 +75,7 @@ Finding fits_narrowly(const PlannedStep& step) {
   const forecast::Forecast& forecast = step.forecast;
   return of_memory(Severity::warning, "fits-narrowly",
                    fmt::format("a training step takes {} of {} a device, which is narrow.{}", human_bytes(forecast.memory.peak),
-                               human_bytes(forecast.usable_memory), forecast::xla_words(forecast)),
+                               human_bytes(forecast.usable_memory), forecast::engine_words(forecast)),
                    step);
 }
 

@@ -44,7 +44,7 @@ std::string fit_words(const session::Session& session, const forecast::Forecast&
                        human_bytes(forecast.usable_memory), human_bytes(-left));
   return fmt::format("{}: it fits{}, {} of {} are left; {} a step, as predicted.{}\n", takes, forecast.fits_narrowly() ? " narrowly" : "",
                      human_bytes(left), human_bytes(forecast.usable_memory), human_seconds(forecast.seconds),
-                     forecast::xla_words(forecast));
+                     forecast::engine_words(forecast));
 }
 
 std::string fit_words(const session::Session& session) {

@@ -33,6 +33,20 @@ std::vector<std::string> rule_sets_to_try() {
 
 bool plans_at_once(const session::Session& session) { return graph::count(session.graph).nodes <= kNodesAtOnce; }
 
+namespace {
+
+// Other programs have the fused attention and the look-ups of a plan, and add up gradients in place.
+forecast::Elsewhere elsewhere_of(const session::Session& session, const train::StepProgram& program, const train::Where& where) {
+  const config::Settings& settings = session.loaded.settings;
+  forecast::Elsewhere made = train::elsewhere_of(session.graph, program, where, settings);
+  if (session.engine.is_xla()) return made;
+  made.materialised = {.vocab_parts = made.materialised.vocab_parts * session.engine.parts_of_loss,
+                       .bytes_of_logit = session.engine.bytes_of_logit};
+  return made;
+}
+
+}  // namespace
+
 PlannedStep plan_step(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const train::Where where{session.layout, session.target};
@@ -41,7 +55,8 @@ PlannedStep plan_step(const session::Session& session) {
   const std::int64_t tokens = session.batch.rows_to_train * length;
   const train::ModelSize size = train::model_size(session.graph, session.shape, tokens, length);
   forecast::Forecast made = forecast::forecast(program.plan, session.layout, session.target, {static_cast<double>(tokens), size.step_flops},
-                                               train::elsewhere_of(session.graph, program, where, settings));
+                                               elsewhere_of(session, program, where));
+  made.engine = session.engine.name;
   made.reduces_once = program.reduction == train::Reduction::once;
   return {std::move(program), std::move(made)};
 }
@@ -61,7 +76,7 @@ Planned plan_step(const std::vector<std::string>& request) {
 
 std::optional<session::Session> lay_out_keys(const Request& request, const Keys& keys, session::Evenness evenness) {
   try {
-    return session::reopen(request.with(keys), evenness);
+    return session::run_by(request.engine(), session::reopen(request.with(keys), evenness));
   } catch (const Error&) {
     return std::nullopt;
   }

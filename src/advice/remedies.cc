@@ -70,7 +70,7 @@ class Search {
     const std::optional<Planned> scanned = try_keys(request_, scan);
     if (!scanned) return false;
     const auto with = [&](const Keys& more) { return request_.with(joined(scan, more)); };
-    const Request request = request_.is_translated() ? Request(request_.with(scan), with) : Request(request_.with(scan));
+    const Request request = request_.is_translated() ? Request(request_.with(scan), with, request_.engine()) : Request(request_.with(scan));
     Search search(request, scanned->session, scanned->step.forecast);
     search.try_all();
     const Remedies found = search.result();

@@ -171,16 +171,17 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
   end_rest();
 }
 
-void Arguments::translate(config::Keys translated, config::Request::With with) {
+void Arguments::translate(config::Keys translated, config::Request::With with, config::Engine engine) {
   translated_ = std::move(translated);
   request_ = config::joined(translated_, request_);
   with_ = std::move(with);
+  engine_ = std::move(engine);
 }
 
 config::Request Arguments::changeable(const config::Keys& more) const {
   config::Keys words = config::joined(request_, more);
   if (!with_) return words;
-  return {std::move(words), [with = with_, more](const config::Keys& changes) { return with(config::joined(more, changes)); }};
+  return {std::move(words), [with = with_, more](const config::Keys& changes) { return with(config::joined(more, changes)); }, engine_};
 }
 
 bool Arguments::has(std::string_view option) const {

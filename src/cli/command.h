@@ -36,7 +36,8 @@ class Arguments {
   const std::vector<std::string>& all_words() const { return all_words_; }  // both in order, for commands that take any text
   std::size_t plain_words() const { return plain_words_; }  // how many of these, the last ones, stand behind --
   // Puts what another program's request is translated to before the request; `with` translates it with keys added.
-  void translate(config::Keys translated, config::Request::With with);
+  void translate(config::Keys translated, config::Request::With with, config::Engine engine);
+  const config::Engine& engine() const { return engine_; }  // the program of the request
   // The request with these keys, and how it changes.
   config::Request changeable(const config::Keys& more = {}) const;
 
@@ -49,6 +50,7 @@ class Arguments {
   config::Keys request_;
   config::Keys translated_;
   config::Request::With with_;
+  config::Engine engine_;
   std::vector<std::string> words_;
   std::vector<std::string> all_words_;
   std::size_t plain_words_ = 0;

@@ -167,7 +167,7 @@ forecast::Front front_of(const PlannedRun& planned, const Routing& routing, cons
 int show_diff(const PlannedRun& before, const std::vector<std::string>& before_request, const Arguments& arguments) {
   const std::vector<std::string> changes = arguments.values("--diff");
   const std::vector<std::string> request = config::joined(before_request, changes);
-  const PlannedRun after = plan_run(request, decode_stage(arguments));
+  const PlannedRun after = plan_run(request, decode_stage(arguments), arguments.engine());
   std::string page;
   if (const auto path = arguments.value("--html"))
     page = write_page(*path, {title_of(before), {"Before, and after " + join(changes, " ") + "."}},
@@ -205,7 +205,7 @@ int run_compile(const Arguments& arguments) {
   check_files(arguments);
   const std::optional<session::DecodeStage> stage = decode_stage(arguments);
   const std::optional<std::string> file = arguments.value("--save-plan"), page = arguments.value("--html");
-  const PlannedRun planned = plan_run(request, stage);
+  const PlannedRun planned = plan_run(request, stage, arguments.engine());
   if (file) save(planned, *file);
   if (arguments.has("--diff")) return show_diff(planned, request, arguments);
   const Routing routing = routing_of(planned);

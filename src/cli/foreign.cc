@@ -30,6 +30,7 @@ Imported imported(const Arguments& arguments, config::Keys own) {
   if (is_unquoted(from[1])) refuse_unquoted();
   Imported made = foreign::from_program(from[0], from[1], own);
   all.keys = config::joined(std::move(all.keys), made.keys);
+  all.engine = std::move(made.engine);
   std::move(made.notes.begin(), made.notes.end(), std::back_inserter(all.notes));
   return all;
 }
@@ -81,7 +82,7 @@ Arguments with_foreign_request(const Command& command, Arguments arguments) {
     const config::Keys own = config::joined(given.request(), more);
     return config::joined(imported(given, own).keys, own);
   };
-  arguments.translate(made.keys, with);
+  arguments.translate(made.keys, with, made.engine);
   return arguments;
 }
 

@@ -53,7 +53,7 @@ std::vector<std::pair<std::string, std::string>> members_of(const session::Sessi
 int run_lint(const Arguments& arguments) {
   // Dims that do not divide evenly are findings here instead of ending the command.
   const std::vector<std::string>& request = request_alone(arguments);
-  const session::Session session = session::open(request, session::Evenness::reported);
+  const session::Session session = session::run_by(arguments.engine(), session::open(request, session::Evenness::reported));
   const advice::Advice advice = advice::advise(arguments.changeable(), session);
   if (!arguments.has("--json")) {
     const int width = terminal_width();

@@ -20,7 +20,7 @@ std::optional<session::DecodeStage> decode_stage(const Arguments& arguments);
 
 // The request as training, or as the stage of decoding.
 session::Session open_run(const std::vector<std::string>& request, std::optional<session::DecodeStage> stage,
-                          session::Evenness evenness = session::Evenness::demanded);
+                          session::Evenness evenness = session::Evenness::demanded, const config::Engine& engine = {});
 
 // A sentence on the memory that the session's step takes and that is available.
 std::string fit_words(const session::Session& session);
@@ -28,6 +28,6 @@ std::string fit_words(const session::Session& session);
 using advice::PlannedRun;
 
 // For decoding with the most rows that fit.
-PlannedRun plan_run(const std::vector<std::string>& request, std::optional<session::DecodeStage> stage);
+PlannedRun plan_run(const std::vector<std::string>& request, std::optional<session::DecodeStage> stage, const config::Engine& engine = {});
 
 }  // namespace moesh::cli

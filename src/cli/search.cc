@@ -119,7 +119,7 @@ NamedRequest named(const std::string& name, const std::vector<std::string>& requ
   return {name, config::joined(request, found.offer.keys)};
 }
 
-std::string write_search_page(const std::string& path, const search::Told& told, const std::string& title) {
+std::string write_search_page(const std::string& path, const search::Told& told, const std::string& title, const config::Engine& engine) {
   const search::OnMachine& on = told.machines.back();
   const std::vector<search::Found>& front = on.outcome.front;
   if (front.empty()) return "No page is written: nothing fits.";
@@ -130,7 +130,7 @@ std::string write_search_page(const std::string& path, const search::Told& told,
     requests.push_back(named(on.outcome.beside == search::Beside::memory ? "least memory" : "shortest step", on.request, front.back()));
   }
   std::vector<PlannedRun> planned;
-  for (const NamedRequest& one : requests) planned.push_back(plan_run(one.request, told.stage));
+  for (const NamedRequest& one : requests) planned.push_back(plan_run(one.request, told.stage, engine));
   std::vector<PagePlan> plans;
   for (std::size_t i = 0; i < requests.size(); ++i)
     plans.push_back(page_plan(requests.size() > 1 ? requests[i].name : "", planned[i], requests[i].request));
@@ -156,7 +156,7 @@ Asked asked_of(const Arguments& arguments) {
 std::optional<search::Yours> yours_of(const Arguments& arguments, const Asked& asked, search::Stage stage) {
   if (asked.yours.empty()) return std::nullopt;
   try {
-    const PlannedRun planned = plan_run(config::joined(asked.request, asked.yours), stage);
+    const PlannedRun planned = plan_run(config::joined(asked.request, asked.yours), stage, arguments.engine());
     return search::Yours{asked.request, search::found_of(asked.yours, planned.session, planned.forecast)};
   } catch (const Error& error) {
     if (arguments.has("--against")) throw;
@@ -195,7 +195,7 @@ int run_search(const Arguments& arguments) {
     fmt::print("{}\n\n{}", title, search::to_text(told, terminal_width()));
   }
   if (const auto path = arguments.value("--html")) {
-    const std::string said = write_search_page(*path, told, title);
+    const std::string said = write_search_page(*path, told, title, arguments.engine());
     if (!arguments.has("--json")) fmt::print("\n{}\n", said);
   }
   return told.machines.back().outcome.front.empty() ? 1 : 0;

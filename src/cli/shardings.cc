@@ -85,7 +85,7 @@ int run_shardings(const Arguments& arguments) {
     check_lint_alone(arguments);
     return run_lint(arguments);
   }
-  const session::Session session = open_run(request, stage);
+  const session::Session session = open_run(request, stage, session::Evenness::demanded, arguments.engine());
   if (arguments.has("--diff")) return show_diff(session, arguments);
   if (arguments.has("--json")) {
     sharding::check_filter(session.layout, filter_of(arguments));

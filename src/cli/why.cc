@@ -87,13 +87,13 @@ int explain_at(const Arguments& arguments) {
   if (!arguments.words().empty())
     refuse(fmt::format("--at finds collectives, so '{}' has no place beside it", shorten(arguments.words().front(), 80)),
            "the command line", "put it into --at \"WORDS\", or leave --at out");
-  const PlannedRun planned = plan_run(arguments.request(), decode_stage(arguments));
+  const PlannedRun planned = plan_run(arguments.request(), decode_stage(arguments), arguments.engine());
   print(planned, forecast::sent_at(planned.forecast, *arguments.value("--at")), arguments.has("--json"));
   return 0;
 }
 
 int explain_collective(const Arguments& arguments) {
-  const PlannedRun planned = plan_run(arguments.request(), decode_stage(arguments));
+  const PlannedRun planned = plan_run(arguments.request(), decode_stage(arguments), arguments.engine());
   const forecast::Sent& sent = forecast::sent_named(planned.forecast, arguments.words().front());
   if (!arguments.has("--json")) {
     print(planned, {&sent}, false);
@@ -112,7 +112,7 @@ int run_why(const Arguments& arguments) {
            "moesh why TENSOR [FILE.yml] [key=value ...]");
   }
   if (names_collective(arguments.words().front())) return explain_collective(arguments);
-  const session::Session session = open_run(arguments.request(), decode_stage(arguments));
+  const session::Session session = open_run(arguments.request(), decode_stage(arguments), session::Evenness::demanded, arguments.engine());
   const sharding::LaidTensor& tensor = find_one(session.layout, arguments.words().front());
   if (arguments.has("--json")) {
     const std::string fit = fit_words(session);

@@ -61,7 +61,7 @@ struct StepSize {
 // What a plan does not hold on its devices.
 struct Elsewhere {
   std::vector<Offloaded> offloaded = {};  // values that wait in the host's memory
-  Materialised materialised = {};         // what MaxText's step would hold besides
+  Materialised materialised = {};         // what the step of the request's program would hold besides
 };
 
 // "bfloat16[4096, 32, 128] as [expert, -, -]"
@@ -79,7 +79,8 @@ struct Forecast {
   Memory memory;
   HostMemory host;          // the values that wait in the host's memory
   double busiest_rows = 1;  // if the plan draws experts at random: rows of a layer's busiest device, relative to the mean
-  Unheld unheld;            // what MaxText's step would hold besides
+  Unheld unheld;            // what the step of the request's program would hold besides
+  std::string engine = "XLA";  // that program, or what compiles its step
   std::int64_t usable_memory = 0;
   std::optional<Decoding> decoding;  // of a step that decodes
   bool reduces_once = false;  // each device adds up its gradients over the step's passes before they are reduced

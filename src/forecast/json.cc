@@ -99,9 +99,12 @@ void write_memory(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
   json.line().end_array().end_object();
 }
 
-// What a step compiled by XLA holds at its peak, and what that is which the plan does not hold.
-void write_xla(const Forecast& f, JsonWriter& json) {
-  json.key("xla").begin_object().key("peak").value(peak_of_xla(f.memory.peak, f.unheld)).key("logits").value(f.unheld.logits);
+// What a step compiled by XLA, or run by the request's program, holds at its peak, and what that is which the plan does not hold.
+void write_engine(const Forecast& f, JsonWriter& json) {
+  const bool is_xla = f.engine == "XLA";
+  json.key(is_xla ? "xla" : "program").begin_object();
+  if (!is_xla) json.key("name").value(f.engine);
+  json.key("peak").value(peak_of_xla(f.memory.peak, f.unheld)).key("logits").value(f.unheld.logits);
   json.key("scores").value(f.unheld.scores).key("one_hot").value(f.unheld.one_hot).key("gradients").value(f.unheld.gradients);
   json.end_object();
 }
@@ -110,7 +113,7 @@ void write_xla(const Forecast& f, JsonWriter& json) {
 
 void write_members(const Forecast& f, const std::optional<Routing>& routing, const plan::Plan& plan, JsonWriter& json) {
   json.key("fits").value(f.fits()).key("fits_narrowly").value(f.fits_narrowly()).key("seconds_per_step").value(f.seconds);
-  if (f.is_of_chips) write_xla(f, json);
+  if (f.is_of_chips) write_engine(f, json);
   json.key("tokens_per_second_per_device").value(f.tokens_per_second_per_device).key("mfu").value(f.mfu);
   json.key("kernel_seconds").value(f.kernels).key("exposed_seconds").value(f.exposed);
   SentTotal all;

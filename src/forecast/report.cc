@@ -166,18 +166,18 @@ double critical_of_collectives(const Forecast& f) {
   return std::accumulate(f.collectives.begin(), f.collectives.end(), 0.0, [](double sum, const Sent& sent) { return sum + sent.critical; });
 }
 
-std::string xla_words(const Forecast& f) {
+std::string engine_words(const Forecast& f) {
   if (!f.is_of_chips) return "";
   const std::string besides = unheld_words(f.unheld);
   const Unheld& u = f.unheld;
   if (f.fits_narrowly()) {
     const std::int64_t peak = peak_of_xla(f.memory.peak, u);
-    const std::string why = peak > peak_of_xla(f.memory.peak, {}) ? fmt::format("it holds {} besides", besides)
-                                                                  : fmt::format("{} times what is planned, on the median", kTakenByXla);
-    return fmt::format(" XLA's step would take about {}: {}.", human_bytes(peak), why);
+    if (peak > peak_of_xla(f.memory.peak, {}))
+      return fmt::format(" {}'s step would take about {}: it holds {} besides.", f.engine, human_bytes(peak), besides);
+    return fmt::format(" XLA's step would take about {}: {} times what is planned, on the median.", human_bytes(peak), kTakenByXla);
   }
   if ((u.logits + u.scores + u.one_hot + u.gradients) * kSmallShare < f.usable_memory) return "";
-  return fmt::format(" XLA's step would hold {} besides.", besides);
+  return fmt::format(" {}'s step would hold {} besides.", f.engine, besides);
 }
 
 std::string fit_words(const Forecast& f) {
@@ -188,7 +188,8 @@ std::string fit_words(const Forecast& f) {
     return fmt::format("It does not fit: {} at the peak, {}.\n", peak, missing) + host_words(f.host);
   }
   const std::string fit = f.fits_narrowly() ? "It fits narrowly" : "It fits";
-  return fmt::format("{}: {} of {} at the peak, {} are left.{}\n", fit, peak, usable, human_bytes(left), xla_words(f)) + host_words(f.host);
+  return fmt::format("{}: {} of {} at the peak, {} are left.{}\n{}", fit, peak, usable, human_bytes(left), engine_words(f),
+                     host_words(f.host));
 }
 
 std::string place_words(const plan::Plan& plan, plan::InstructionId at) {

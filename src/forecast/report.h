@@ -25,9 +25,9 @@ std::string fit_words(const Forecast& forecast);
 // The seconds of all collectives on the critical path of the step.
 double critical_of_collectives(const Forecast& forecast);
 
-// A sentence on what XLA's step would take, if it would hardly fit, or on the memory of values that it holds and plans do not, if that is
-// much; begins with a space, or is empty.
-std::string xla_words(const Forecast& forecast);
+// A sentence on what the step of XLA, or of the request's program, would take, if it would hardly fit, or on the memory of values that it
+// holds and plans do not, if that is much; begins with a space, or is empty.
+std::string engine_words(const Forecast& forecast);
 
 // Describes a place in the step, such as the one where the most memory is needed: "in decoder/layers', at
 // decoder/layers/MoeBlock_0/wo' (einsum, backward; instruction 312)".

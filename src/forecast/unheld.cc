@@ -22,7 +22,7 @@ Unheld missing_at(const plan::Plan& plan, const plan::Instruction& instruction, 
   if (instruction.op == graph::Op::vocab_loss) {
     const Shape tokens = shard(0), table = shard(1);
     const std::int64_t width = tokens.back();
-    missing.logits = kFloat32 * (elements(tokens) / width) * (elements(table) / width) / there.vocab_parts;
+    missing.logits = there.bytes_of_logit * (elements(tokens) / width) * (elements(table) / width) / there.vocab_parts;
   } else if (instruction.op == graph::Op::attention && there.scores) {
     const Shape query_BSHD = shard(0), keys_BTHD = shard(1);
     missing.scores = kFloat32 * query_BSHD[0] * query_BSHD[1] * query_BSHD[2] * keys_BTHD[1];

@@ -1,4 +1,4 @@
-// What a training step of MaxText holds, as XLA compiles it, and a planned one does not.
+// What a training step of MaxText holds, as XLA compiles it, or one of another program, and a planned one does not.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace moesh::forecast {
 
-// Which values a step of MaxText holds as a whole. Plans compute them in pieces that stay in caches, or add them up in place.
+// Which values such a step holds as a whole. Plans compute them in pieces that stay in caches, or add them up in place.
 struct Materialised {
   std::int64_t passes = 1;       // gradient_accumulation_steps: with several it holds the gradients of one besides their sums
   std::int64_t vocab_parts = 1;  // the parts in which it holds logits one after the other: num_vocab_tiling
   bool scores = false;           // attention=dot_product
   bool one_hot = false;          // use_iota_embed
+  std::int64_t bytes_of_logit = 4;
 };
 
 // Bytes per device.
 struct Unheld {
-  std::int64_t logits = 0;     // in float32, once
+  std::int64_t logits = 0;     // with MaxText in float32, once
   std::int64_t scores = 0;     // of one layer's attention, in float32
   std::int64_t one_hot = 0;    // rows of zeros and a one that look embeddings up
   std::int64_t gradients = 0;  // of a pass

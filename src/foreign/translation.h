@@ -7,8 +7,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "config/engine.h"
 #include "foreign/flags.h"
 
 namespace moesh::foreign {
@@ -30,6 +32,7 @@ std::string told(const std::vector<Note>& notes);
 struct Imported {
   std::vector<std::string> keys;  // "base_emb_dim=4096"; no key that the user gave
   std::vector<Note> notes;
+  config::Engine engine;
 };
 
 // A translation under construction. `own`: the FILE.yml and key=value that the user gave, which override it.
@@ -55,6 +58,8 @@ class Translation {
   void note(Note::Kind kind, const std::string& text) { made_.notes.push_back({kind, text}); }
   void assume(const std::string& text) { note(Note::Kind::assumed, text); }
   void differ(const std::string& text) { note(Note::Kind::differs, text); }
+
+  void run_by(config::Engine engine) { made_.engine = std::move(engine); }
 
   Imported take() { return std::move(made_); }
 

@@ -164,6 +164,12 @@ Session open(const std::vector<std::string>& request, Evenness evenness) {
   return noted(session_of(told(config::load(request)), evenness));
 }
 
+Session run_by(const config::Engine& engine, Session session) {
+  session.engine = engine;
+  if (!engine.is_xla()) session.batch.rows_to_load = session.batch.rows_to_train;
+  return session;
+}
+
 Session reopen(const std::vector<std::string>& request, Evenness evenness, std::optional<DecodeStage> stage) {
   if (!stage) return session_of(config::load(request), evenness);
   return decoding(without_graph(config::load(request)), *stage, evenness);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/engine.h"
 #include "config/load.h"
 #include "config/model_shape.h"
 #include "config/support.h"
@@ -25,8 +26,12 @@ struct Session {
   config::BatchSizes batch;
   graph::Graph graph;
   sharding::Layout layout;
+  config::Engine engine = {};
   std::optional<models::DecodeShape> decodes = {};  // set if graph and layout are those of decoding, not of training
 };
+
+// The same session of another program's request. Such a program loads the rows that it trains on, MaxText a whole one for each device.
+Session run_by(const config::Engine& engine, Session session);
 
 using partition::Evenness;
 

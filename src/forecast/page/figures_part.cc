@@ -40,7 +40,7 @@ Figure memory_figure(const Forecast& f) {
   const auto peak = static_cast<double>(f.memory.peak), usable = static_cast<double>(f.usable_memory);
   const std::string left = f.fits() ? human_bytes(usable - peak) + " left" : human_bytes(peak - usable) + " missing";
   const char* fit = f.fits_narrowly() ? "fits narrowly" : f.fits() ? "fits" : "does not fit";
-  return {left, fmt::format("{}: {} of {}.{}", fit, human_bytes(peak), human_bytes(usable), xla_words(f)), 0, !f.fits()};
+  return {left, fmt::format("{}: {} of {}.{}", fit, human_bytes(peak), human_bytes(usable), engine_words(f)), 0, !f.fits()};
 }
 
 Figure rows_figure(const ShownPlan& plan) {
