@@ -239,7 +239,8 @@ Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, cons
   return devices;
 }
 
-void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where, Translation& translation) {
+std::int64_t give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where,
+                        Translation& translation) {
   const double at_once = batch.rows * static_cast<double>(devices.data);
   double parts = batch.all_rows ? *batch.all_rows / at_once : static_cast<double>(batch.parts);
   if (devices.is_own) {
@@ -258,7 +259,7 @@ void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages,
   if (stages == 1 && devices.stages == 1) {
     translation.give("per_device_batch_size", at_once_of_one);
     if (microbatches > 1) translation.give("gradient_accumulation_steps", microbatches);
-    return;
+    return microbatches;
   }
   const std::int64_t planned = round_up(round_up(microbatches, stages), devices.stages);
   translation.give("per_device_batch_size", at_once_of_one * static_cast<double>(planned));
@@ -270,8 +271,9 @@ void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages,
                     "gradient_accumulation_steps={} takes them one by one",
                     planned, at_once_of_one, planned));
   }
-  if (planned == microbatches) return;
-  translation.differ(fmt::format("{} microbatches are planned, a multiple of the stages, rather than {}", planned, microbatches));
+  if (planned != microbatches)
+    translation.differ(fmt::format("{} microbatches are planned, a multiple of the stages, rather than {}", planned, microbatches));
+  return 1;
 }
 
 void give_room_for_rows(const Degrees& degrees, Translation& translation) {

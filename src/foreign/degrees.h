@@ -48,8 +48,9 @@ struct Batch {
   std::int64_t parts = 1;          // microbatches per step, if there is no all_rows
 };
 
-// `stages`: those of the command.
-void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where, Translation& translation);
+// Returns the number of passes of a step whose gradients are added up. `stages`: those of the command.
+std::int64_t give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where,
+                        Translation& translation);
 
 // For experts that take all rows routed to them: plans memory for somewhat more rows than an even load has.
 void give_room_for_rows(const Degrees& degrees, Translation& translation);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -86,22 +87,105 @@ class Run {
     give_rows(degrees, devices);
     if (devices.stages > 1) give_layers_of_stages(model, degrees.stages, devices.stages);
     give_dispatch(degrees);
-    tell_data(degrees, devices);
+    tell_state(degrees);
+    give_sums(degrees, devices);
+    tell_gathers(degrees);
+    give_loss();
     if (length_) tell_refused(degrees, *length_);
   }
 
-  void tell_data(const Degrees& degrees, const Devices& devices) {
-    if (devices.data == 1 || degrees.kind == Degrees::Data::sharded) return;
+  // Bytes of a parameter with what belongs to it: on every device, and spread over data parallelism.
+  struct Bytes {
+    int whole = 0, spread = 0;
+    bool operator==(const Bytes&) const = default;
+  };
+
+  bool computes_narrow() const { return flags_.is_given("bf16") || flags_.is_given("fp16"); }
+  bool is_precision_aware() const { return flags_.is_given("use-precision-aware-optimizer"); }
+
+  // Of the optimizer's moments, there and as they are planned.
+  std::pair<int, int> bytes_of_moments() {
+    const std::string name = name_of_optimizer();
+    if (name == "sgd") return {momentum() == 0 ? 0 : 4, 0};
+    if (name.ends_with("muon")) return {4, 4};
+    if (name == "lion") return {4, 8};
+    if (!is_precision_aware()) return {8, 8};
+    const auto size = [&](std::string_view flag) {
+      const std::string format = flags_.text(flag).value_or("fp32");
+      return format == "fp32" ? 4 : format == "fp8" ? 1 : 2;
+    };
+    const int first = size("exp-avg-dtype"), second = size("exp-avg-sq-dtype");
+    return {first + second, std::max(first, 2) + 4};
+  }
+
+  // Parameters in half precision have main copies in float32 there, and an update takes its gradients in float32.
+  std::pair<Bytes, Bytes> bytes_of_state(Degrees::Data kind) {
+    const auto [moments_there, moments_here] = bytes_of_moments();
+    const bool is_narrow = computes_narrow(), shards_gradients = flags_.is_given("use-megatron-fsdp");
+    const bool has_half_main = is_precision_aware() && flags_.text("main-params-dtype") == "fp16";
+    const int gradient = has_narrow_gradients() ? 2 : 4, main = !is_narrow ? 0 : has_half_main ? 2 : 4;
+    const int of_update = is_narrow && gradient == 2 && !is_precision_aware() ? 4 : 0;
+    Bytes there{is_narrow ? 2 : 4, main + moments_there + of_update}, here{4, moments_here};
+    for (Bytes* bytes : {&there, &here}) {
+      (shards_gradients ? bytes->spread : bytes->whole) += gradient;
+      if (kind == Degrees::Data::copied) *bytes = {bytes->whole + bytes->spread, 0};
+    }
+    return {there, here};
+  }
+
+  void tell_state(const Degrees& degrees) {
+    if (degrees.kind == Degrees::Data::sharded) return;
+    const auto [there, here] = bytes_of_state(degrees.kind);
     const bool has_moments = degrees.kind == Degrees::Data::sharded_moments;
-    const int of_gradients = has_narrow_gradients() ? 2 : 4;
-    translation_.differ(fmt::format("data parallelism {}: parameters are float32 copies, {} bytes each with gradients rather than {}{}",
+    std::vector<std::string> words;
+    if (here != there && !has_moments)
+      words.push_back(
+          fmt::format("parameters have no copy in half precision: {} bytes each on every device with gradient and moments "
+                      "rather than {}",
+                      here.whole, there.whole));
+    if (here != there && has_moments)
+      words.push_back(
+          fmt::format("parameters are float32 copies: {} bytes each on every device and {} spread over devices rather than {} "
+                      "and {}",
+                      here.whole, here.spread, there.whole, there.spread));
+    if (has_moments && passes_ == 1 && !flags_.is_given("use-megatron-fsdp"))
+      words.emplace_back("gradients are summed into shards where that is possible");
+    if (has_moments && degrees.experts * degrees.context > 1)
+      words.emplace_back("moments are spread over the data axis, not over those of experts and context");
+    if (words.empty()) return;
+    translation_.differ(fmt::format("data parallelism {}: {}",
                                     !has_moments                           ? "without a distributed optimizer"
                                     : flags_.is_given("use-megatron-fsdp") ? "with shards of moments"
                                                                            : "with --use-distributed-optimizer",
-                                    4 + of_gradients, 2 + of_gradients,
-                                    has_moments && degrees.experts * degrees.context > 1
-                                        ? "; moments are spread over the data axis, not over those of experts and context"
-                                        : ""));
+                                    join(words, "; ")));
+  }
+
+  // Megatron-LM adds up gradients of all microbatches before devices sum them; Megatron-FSDP and torch's sum those of each. A plan sums
+  // gradients of one pass in the format of the arithmetic.
+  void give_sums(const Degrees& degrees, const Devices& devices) {
+    const bool is_once = passes_ > 1 && degrees.kind != Degrees::Data::sharded && !flags_.is_given("use-megatron-fsdp");
+    if (passes_ > 1) translation_.give("reduce_gradients", is_once ? "once" : "each_pass");
+    const bool is_narrow_there = !computes_narrow() || has_narrow_gradients() || flags_.is_given("use-torch-fsdp2");
+    if (is_once || is_narrow_there || devices.stages > 1 || devices.data * degrees.context == 1) return;
+    translation_.differ("gradients are summed over devices in bfloat16, half the bytes of Megatron-LM's float32");
+  }
+
+  // A plan gathers weights again for the backward pass.
+  void tell_gathers(const Degrees& degrees) {
+    if (!flags_.is_given("use-torch-fsdp2") || degrees.kind != Degrees::Data::sharded) return;
+    if (!flags_.is_set("torch-fsdp2-no-reshard-after-forward")) return;
+    translation_.differ(
+        fmt::format("--torch-fsdp2-no-reshard-after-forward: weights are gathered again in the backward pass, where Megatron-LM keeps them "
+                    "from the forward pass on: half the gathers, and {} bytes more for each parameter that a device computes with",
+                    computes_narrow() ? 2 : 4));
+  }
+
+  // The loss keeps probabilities in float32, in whose place it makes their gradient, which is then rounded. Transformer Engine's makes the
+  // gradient in the place of the logits.
+  void give_loss() {
+    const bool is_fused = flags_.is_set("cross-entropy-loss-fusion");
+    const bool is_in_place = flags_.choice("cross-entropy-fusion-impl", "native", {"native", "te"}) == "te" && is_fused;
+    translation_.run_by({"Megatron-LM", (computes_narrow() ? 2 : 4) + (computes_narrow() && !is_in_place ? 4 : 0), 1});
   }
 
   // What Megatron-LM refuses though it can be planned.
@@ -127,7 +211,7 @@ class Run {
       translation_.assume("no --global-batch-size: as many microbatches as stages");
     }
     rows_ = batch.all_rows.value_or(batch.rows * static_cast<double>(devices.data * batch.parts));
-    give_batch(batch, devices, degrees.stages, kFromMegatron, translation_);
+    passes_ = give_batch(batch, devices, degrees.stages, kFromMegatron, translation_);
   }
 
   bool shares_layers_unevenly() const {
@@ -176,7 +260,7 @@ class Run {
     give_room_for_rows(degrees, translation_);
   }
 
-  // Unless all is recomputed, a fused layer keeps the results of its matrix products; the values between them are recomputed or small.
+  // Where nothing is recomputed, layers keep what the backward pass reads.
   void give_recomputation() {
     std::string granularity = flags_.choice("recompute-granularity", "", {"full", "selective"});
     if (flags_.is_set("recompute-activations")) granularity = "selective";
@@ -188,8 +272,12 @@ class Run {
     if (flags_.is_set("moe-layer-recompute")) granularity = "selective", recomputes_mlp_ = true;
     const std::string method = flags_.choice("recompute-method", "uniform", {"uniform", "block"});
     const auto layers = flags_.integer("recompute-num-layers", 1);
+    std::vector<std::string> parts;
     if (const Flag* modules = flags_.find("recompute-modules")) {
-      for (const std::string& module : modules->values) recomputes_mlp_ = recomputes_mlp_ || module == "mlp" || module == "moe";
+      for (const std::string& module : modules->values) {
+        recomputes_mlp_ = recomputes_mlp_ || module == "mlp" || module == "moe";
+        if (module != "core_attn") parts.push_back(module);  // fused attention makes its scores again anyway
+      }
     }
     if (granularity == "full") {
       translation_.give("remat_policy", "full");
@@ -198,8 +286,11 @@ class Run {
         translation_.differ(fmt::format("--recompute-num-layers {}: every layer's input is kept, not every {}th", *layers, *layers));
       return;
     }
-    const bool leaves_out_mlps = granularity == "selective" && recomputes_mlp_;
-    translation_.give("remat_policy", leaves_out_mlps ? "save_dot_with_context_except_mlp" : "minimal_with_context");
+    if (granularity != "selective" || (!recomputes_mlp_ && parts.empty())) return translation_.give("remat_policy", "everything");
+    translation_.give("remat_policy", recomputes_mlp_ ? "save_dot_with_context_except_mlp" : "minimal_with_context");
+    if (recomputes_mlp_) return;
+    translation_.differ(fmt::format("--recompute-modules {}: products are kept, and all between them is made again, exchanges of rows too",
+                                    join(parts, " ")));
   }
 
   void give_formats() {
@@ -217,15 +308,17 @@ class Run {
       translation_.differ(fmt::format("--fp8-recipe {}: one scale a tensor is planned", recipe));
   }
 
-  // Megatron-FSDP keeps gradients in the parameters' format unless it is told otherwise.
+  // Under --bf16 gradients are float32 unless flags say otherwise; under --fp16, and in Megatron-FSDP, they have the parameters' format.
   bool has_narrow_gradients() {
     const std::vector<std::string> formats{"fp32", "bf16", "fp16", "auto"};
+    const bool accumulates_wide = flags_.is_set("accumulate-allreduce-grads-in-fp32");
     if (flags_.is_set("grad-reduce-in-bf16")) return true;
     if (flags_.is_given("use-megatron-fsdp")) {
       const std::string format = flags_.choice("megatron-fsdp-main-grads-dtype", "auto", formats);
       return format == "bf16" || format == "fp16" || (format == "auto" && (flags_.is_given("bf16") || flags_.is_given("fp16")));
     }
-    return flags_.is_given("use-precision-aware-optimizer") && flags_.choice("main-grads-dtype", "fp32", formats) == "bf16";
+    if (flags_.is_given("fp16")) return !accumulates_wide;
+    return is_precision_aware() && flags_.choice("main-grads-dtype", "fp32", formats) == "bf16";
   }
 
   // The formats of moments and of the parameters' main copies.
@@ -260,9 +353,21 @@ class Run {
                                       hidden, attention));
   }
 
+  std::string name_of_optimizer() {
+    return flags_.choice("optimizer", "adam", {"adam", "sgd", "muon", "dist_muon", "lion", "soap", "adaptive_muon"});
+  }
+  double momentum() { return flags_.real("sgd-momentum").value_or(0.9); }
+
+  void give_sgd() {
+    translation_.give("opt_type", "sgd");
+    if (momentum() == 0) return;
+    translation_.differ(
+        fmt::format("--optimizer sgd: no momentum is planned, where Megatron-LM has one of {}: 4 bytes of a parameter", momentum()));
+  }
+
   void give_optimizer() {
-    const std::string name = flags_.choice("optimizer", "adam", {"adam", "sgd", "muon", "dist_muon", "lion", "soap", "adaptive_muon"});
-    if (name == "sgd") translation_.give("opt_type", "sgd");
+    const std::string name = name_of_optimizer();
+    if (name == "sgd") give_sgd();
     if (name.ends_with("muon")) translation_.give("opt_type", "muon");
     if (name == "lion" || name == "soap")
       translation_.differ(fmt::format("--optimizer {}: AdamW is planned, with two moments of a parameter", name));
@@ -307,6 +412,7 @@ class Run {
   Translation& translation_;
   std::optional<std::int64_t> length_;
   double rows_ = 1;  // rows per step
+  std::int64_t passes_ = 1;
   bool recomputes_mlp_ = false;
 };
 

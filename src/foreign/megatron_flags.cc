@@ -51,7 +51,7 @@ constexpr KnownFlags kIdle[] = {
      "overlap-param-gather overlap-param-gather-with-optimizer-step no-align-param-gather megatron-fsdp-* "
      "no-use-layer-wise-param-layout use-nccl-ub disable-symmetric-registration fsdp-* create-all-gather-group "
      "no-gradient-reduce-div-fusion suggested-communication-unit-size keep-fp8-transpose-cache enable-full-sharding-in-hsdp "
-     "torch-fsdp2-no-reshard-after-forward fake-process-group pipeline-model-parallel-comm-backend max-seqlen-per-dp-cp-rank "
+     "fake-process-group pipeline-model-parallel-comm-backend max-seqlen-per-dp-cp-rank "
      "no-initialization use-cpu-initialization no-tp-comm-* disable-tp-comm-* overlap-moe-expert-parallel-comm "
      "delay-wgrad-compute overlap-dispatch-backward-with-experts-wgrad ep-overlap-early-attn-memory-release "
      "use-ring-exchange-p2p defer-embedding-wgrad-compute wgrad-deferral-limit overlap-p2p-communication-warmup-flush "
@@ -63,7 +63,7 @@ constexpr KnownFlags kIdle[] = {
      "nccl-communicator-config-path use-tp-pp-dp-mapping disable-gloo-process-groups use-sharp sharp-enabled-group "
      "high-priority-stream-groups distributed-timeout-seconds-after-init flight-recorder-* no-flight-* disable-flight-*"},
     {"initial values, seeds, loss scaling and other numbers",
-     "apply-wd-to-qk-layernorm sgd-momentum muon-* lion-* no-weight-decay-cond-type init-method-* loss-scale "
+     "apply-wd-to-qk-layernorm muon-* lion-* no-weight-decay-cond-type init-method-* loss-scale "
      "initial-loss-scale min-loss-scale loss-scale-window hysteresis fp16-lm-cross-entropy glu-linear-offset "
      "calculate-per-token-loss embedding-init-method-std init-model-with-meta-device apply-query-key-layer-scaling "
      "moe-router-quantile-balancing-ema moe-router-force-biased moe-token-drop-policy seed te-rng-tracker "
@@ -74,9 +74,9 @@ constexpr KnownFlags kIdle[] = {
      "te-precision-config-file yarn-correction-range-round-to-int no-yarn-correction-range-round-to-int "
      "no-masked-softmax-fusion no-bias-* no-rope-fusion use-flash-attn optimizer-cuda-graph "
      "use-torch-optimizer-for-cpu-offload no-pin-cpu-grads no-pin-cpu-params no-persist-layer-norm "
-     "no-gradient-accumulation-fusion use-mcore-models attention-softmax-in-fp32 accumulate-allreduce-grads-in-fp32 "
+     "no-gradient-accumulation-fusion use-mcore-models attention-softmax-in-fp32 "
      "output-logit-dtype reuse-grad-buf-for-mxfp8-param-ag mla-down-proj-fusion enable-experimental deterministic-mode "
-     "cross-entropy-loss-fusion cross-entropy-fusion-impl cpu-offloading-retain-pinned-cpu-buffers flash-attention-version "
+     "cpu-offloading-retain-pinned-cpu-buffers flash-attention-version "
      "rotary-interleaved disable-bf16-reduced-precision-matmul use-fused-weighted-squared-relu fused-residual-rmsnorm "
      "use-transformer-engine-op-fuser fp8-quantizer-factory fp8-margin fp8-interval fp8-amax-* no-fp8-wgrad "
      "disable-fp8-wgrad fp8-output-proj num-layers-at-start-in-bf16 num-layers-at-end-in-bf16 use-kitchen-attention "
@@ -213,7 +213,8 @@ constexpr std::string_view kTranslated[] = {
     "vocab-size", "make-vocab-size-divisible-by",
     "no-pad-vocab-size", "disable-pad-vocab-size", "tokenizer-type", "tokenizer-model", "megatron-fsdp-main-grads-dtype",
     "use-precision-aware-optimizer", "main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype",
-    "optimizer-cpu-offload", "optimizer-offload-fraction", "moe-extended-tp",
+    "optimizer-cpu-offload", "optimizer-offload-fraction", "moe-extended-tp", "accumulate-allreduce-grads-in-fp32", "sgd-momentum",
+    "torch-fsdp2-no-reshard-after-forward", "cross-entropy-loss-fusion", "cross-entropy-fusion-impl",
 };
 
 }  // namespace

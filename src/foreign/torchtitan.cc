@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <iterator>
 #include <utility>
 
 #include <fmt/core.h>
@@ -19,16 +21,16 @@ constexpr const char* kWhere = "--from torchtitan";
 
 constexpr KnownFlags kIdleSettings[] = {
     {"how kernels compute; all are priced as well-tuned ones",
-     "compile.enable compile.components compile.backend compile.enable_async_tensor_parallel parallelism.enable_async_tensor_parallel "
+     "compile.components compile.backend compile.enable_async_tensor_parallel parallelism.enable_async_tensor_parallel "
      "optimizer.implementation training.disable_cuda_graphs training.gc_freq training.gc_debug training.compile parallelism.spmd_backend "
      "model.norm_type quantize.* float8.* mx.*"},
     {"data and tokenizers", "training.dataset training.dataset_path model.hf_assets_path model.tokenizer_path"},
     {"how and when bytes travel, which moesh plans by itself",
-     "parallelism.fsdp_reshard_after_forward parallelism.enable_fsdp_symm_mem parallelism.pipeline_parallel_schedule "
+     "parallelism.enable_fsdp_symm_mem parallelism.pipeline_parallel_schedule "
      "parallelism.pipeline_parallel_schedule_csv parallelism.pipeline_parallel_expert_parallel_overlap "
      "parallelism.context_parallel_load_balancer "
      "parallelism.context_parallel_rotate_method parallelism.context_parallel_ptrr_mask_key parallelism.expert_parallel_comm_backend "
-     "parallelism.disable_loss_parallel training.mixed_precision_reduce optimizer.early_step_in_backward"},
+     "optimizer.early_step_in_backward"},
     {"how activation checkpointing is done",
      "activation_checkpoint.early_stop activation_checkpoint.preserve_rng_state activation_checkpoint.determinism_check "
      "activation_checkpoint.debug activation_checkpoint.visualize_memory_budget_pareto activation_checkpoint.memory_budget "
@@ -37,9 +39,9 @@ constexpr KnownFlags kIdleSettings[] = {
     {"of an older torchtitan, and not needed here",
      "estimate.mode estimate.memory model.attn_mask_type model.use_flex_attn optimizer.fused parallelism.enable_compiled_autograd "
      "training.checkpoint_folder training.checkpoint_interval training.checkpoint_interval_type training.data_parallel_type "
-     "training.deterministic training.seed training.disable_loss_parallel training.enable_loss_parallel training.fp8_linear "
+     "training.deterministic training.seed training.enable_loss_parallel training.fp8_linear "
      "training.enable_fsdp_float8_all_gather training.enable_fsdp_fp8_all_gather training.float8_scaling_type_* "
-     "training.fsdp_reshard_after_forward training.precompute_float8_dynamic_scale_for_fsdp"},
+     "training.precompute_float8_dynamic_scale_for_fsdp"},
 };
 
 constexpr DifferingFlag kDifferingSettings[] = {
@@ -66,9 +68,12 @@ constexpr std::string_view kTranslatedSettings[] = {"model.name",
                                             "training.max_norm",
                                             "training.dtype",
                                             "training.mixed_precision_param",
+                                            "training.mixed_precision_reduce",
                                             "training.enable_cpu_offload",
                                             "parallelism.data_parallel_replicate_degree",
                                             "parallelism.data_parallel_shard_degree",
+                                            "parallelism.fsdp_reshard_after_forward",
+                                            "parallelism.disable_loss_parallel",
                                             "parallelism.tensor_parallel_degree",
                                             "parallelism.enable_sequence_parallel",
                                             "parallelism.context_parallel_degree",
@@ -81,6 +86,8 @@ constexpr std::string_view kTranslatedSettings[] = {"model.name",
                                             "parallelism.expert_tensor_parallel_degree",
                                             "activation_checkpoint.mode",
                                             "activation_checkpoint.selective_ac_option",
+                                            "compile.enable",
+                                            "loss.num_chunks",
                                             "optimizer.name",
                                             "optimizer.lr",
                                             "optimizer.eps",
@@ -105,7 +112,9 @@ class Job {
       : flags_(flags), told_(devices), translation_(translation) {}
 
   void give() {
+    check_names_of_batch();
     length_ = flags_.integer("training.max_context_length", 1).value_or(flags_.integer("training.seq_len", 1).value_or(2048));
+    is_narrow_ = format_of_arithmetic() == "bfloat16";
     give_model();
     translation_.give("max_target_length", length_);
     give_parallelism();
@@ -117,6 +126,19 @@ class Job {
 
  private:
   std::int64_t degree(std::string_view name) { return flags_.integer(fmt::format("parallelism.{}", name), 1).value_or(1); }
+
+  // Settings of today's torchtitan and of an older one do not go together: neither has both.
+  void check_names_of_batch() {
+    const auto check = [&](std::string_view now, std::initializer_list<std::string_view> earlier) {
+      if (!flags_.is_given(now)) return;
+      for (const std::string_view name : earlier) {
+        if (flags_.is_given(name)) flags_.refuse_value(name, fmt::format("{}, which is given too, in its place", now));
+      }
+    };
+    check("training.max_context_length", {"training.seq_len"});
+    check("training.num_tokens_per_microbatch_per_dp_rank", {"training.local_batch_size", "training.global_batch_size"});
+    check("training.num_tokens_per_train_step", {"training.local_batch_size", "training.global_batch_size"});
+  }
 
   void give_model() {
     const std::string model = flags_.text("model.name").value_or("llama3");
@@ -150,6 +172,9 @@ class Job {
     if (degrees.experts == 1) degrees.tensor_in_experts = degrees.tensor;
     const Devices devices = give_mesh(degrees, told_, kWhere, translation_);
     give_rows(degrees, devices);
+    tell_gathers(degrees, devices);
+    tell_gradients(degrees, devices);
+    give_loss(degrees);
     give_room_for_rows(degrees, translation_);
     if (devices.stages == 1) return;
     const std::int64_t chunk = flags_.integer("parallelism.pipeline_parallel_layers_per_stage", 1).value_or(0);
@@ -173,7 +198,35 @@ class Job {
       batch.rows = static_cast<double>(pipelines ? rows_of_microbatch(rows) : rows);
       batch.all_rows = all > 0 ? static_cast<double>(all) : static_cast<double>(rows) * data;
     }
-    give_batch(batch, devices, degrees.stages, kWhere, translation_);
+    if (give_batch(batch, devices, degrees.stages, kWhere, translation_) > 1) translation_.give("reduce_gradients", "each_pass");
+  }
+
+  // The loss keeps the logarithms of probabilities, of which it makes two gradients, all float32. A compiled one reads the bfloat16 logits
+  // again and writes such gradients. Tensor parallelism splits them, unless it is told not to.
+  void give_loss(const Degrees& degrees) {
+    const bool is_compiled = flags_.boolean("compile.enable").value_or(false);
+    const bool is_whole = flags_.boolean("parallelism.disable_loss_parallel").value_or(false);
+    const std::int64_t chunks = flags_.integer("loss.num_chunks", 1).value_or(1);
+    translation_.run_by({"torchtitan", (is_compiled ? 4 : 12) * (is_whole ? degrees.tensor : 1), chunks});
+  }
+
+  // A plan gathers weights again for the backward pass.
+  void tell_gathers(const Degrees& degrees, const Devices& devices) {
+    const std::string when = flags_.choice("parallelism.fsdp_reshard_after_forward", "default", {"default", "always", "never"});
+    const bool keeps = when == "never" || (when == "default" && degrees.stages > 1);
+    const std::int64_t shards = devices.data / degrees.replicas * degrees.context;
+    if (!keeps || shards <= 1) return;
+    translation_.differ(
+        fmt::format("--parallelism.fsdp_reshard_after_forward {}: weights are gathered again in the backward pass, where torchtitan keeps "
+                    "them from the forward pass on: half the gathers, and {} bytes more for each parameter that a device computes with",
+                    when, is_narrow_ ? 2 : 4));
+  }
+
+  // A plan sums gradients in the format of the arithmetic.
+  void tell_gradients(const Degrees& degrees, const Devices& devices) {
+    const std::string format = flags_.choice("training.mixed_precision_reduce", "float32", {"bfloat16", "float32"});
+    if (format != "float32" || !is_narrow_ || devices.data * degrees.context == 1) return;
+    translation_.differ("gradients are summed over devices in bfloat16, half the bytes of torchtitan's float32");
   }
 
   // An older torchtitan is told the number of microbatches rather than their rows.
@@ -200,7 +253,11 @@ class Job {
     if (mode == "full") {
       translation_.give("remat_policy", "full");
     } else if (mode == "none") {
-      translation_.give("remat_policy", "minimal_with_context");
+      translation_.give("remat_policy", "everything");
+      if (!flags_.boolean("compile.enable").value_or(false))
+        translation_.differ(
+            "activation checkpointing none: the results of MLPs' activation functions are made again, where torchtitan keeps them unless "
+            "compiled: 2 bytes more for each token, layer and column of an MLP's width");
     } else {
       translation_.give("remat_policy", "save_dot_with_context_except_mlp");
       translation_.differ(fmt::format(
@@ -211,10 +268,12 @@ class Job {
     }
   }
 
+  std::string format_of_arithmetic() { return flags_.choice("training.mixed_precision_param", "bfloat16", {"bfloat16", "float32"}); }
+
   void give_formats() {
     const std::vector<std::string> formats{"bfloat16", "float32"};
     const std::string kept = flags_.choice("training.dtype", "float32", formats);
-    const std::string computed = flags_.choice("training.mixed_precision_param", "bfloat16", formats);
+    const std::string computed = format_of_arithmetic();
     if (kept != "float32") translation_.give("weight_dtype", kept);
     if (computed != "bfloat16") translation_.give("dtype", computed);
     if (flags_.boolean("training.enable_cpu_offload").value_or(false)) {
@@ -265,6 +324,7 @@ class Job {
   Translation& translation_;
   ModelFacts model_;
   std::int64_t length_ = 0;
+  bool is_narrow_ = true;  // computes in bfloat16
 };
 
 std::vector<Flag> read_job(const std::string& path) {
@@ -284,6 +344,8 @@ constexpr std::pair<std::string_view, std::string_view> kEarlier[] = {
     {"training.enable_fp8_linear", "float8.enable_float8_linear"},
     {"training.debug_moe_force_load_balance", "debug.moe_force_load_balance"},
     {"training.warmup_steps", "lr_scheduler.warmup_steps"},
+    {"training.disable_loss_parallel", "parallelism.disable_loss_parallel"},
+    {"training.fsdp_reshard_after_forward", "parallelism.fsdp_reshard_after_forward"},
     {"experimental.context_parallel_degree", "parallelism.context_parallel_degree"},
     {"experimental.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree"},
     {"experimental.pipeline_parallel_microbatches", "parallelism.pipeline_parallel_microbatches"},
@@ -323,10 +385,38 @@ std::optional<std::string> configuration_of(const std::vector<ShellWord>& words,
   return std::nullopt;
 }
 
+// Today's torchtitan counts tokens where an older one counted rows. Flags of the older one override a configuration that counts tokens: the
+// rows that these make, and their length, are its settings then.
+void count_rows_if_asked(std::vector<Flag>& configuration, const std::vector<Flag>& given) {
+  constexpr std::string_view kOfRows[] = {"training.seq_len", "training.local_batch_size", "training.global_batch_size",
+                                          "parallelism.pipeline_parallel_microbatch_size", "parallelism.pipeline_parallel_microbatches"};
+  constexpr std::string_view kLength = "training.max_context_length", kTokens = "training.num_tokens_per_microbatch_per_dp_rank";
+  const auto is_given = [&](std::string_view name) {
+    return std::any_of(given.begin(), given.end(), [&](const Flag& flag) { return flag.name == name; });
+  };
+  if (std::none_of(std::begin(kOfRows), std::end(kOfRows), is_given)) return;
+  std::vector<Flag> counting_rows;
+  Flags all(configuration);
+  const std::int64_t length = all.integer(kLength, 1).value_or(1), rows = all.integer(kTokens, 1).value_or(length) / length;
+  for (Flag& flag : configuration) {
+    if (flag.name == kLength && is_given("training.seq_len")) continue;
+    if (flag.name == kTokens) {
+      if (is_given(kTokens)) continue;
+      flag.name = "training.local_batch_size";
+      flag.values = {std::to_string(rows)};
+    }
+    counting_rows.push_back(std::move(flag));
+  }
+  configuration = std::move(counting_rows);
+}
+
 // All settings, where later ones override earlier ones: those of a named configuration, of a job file, and of flags.
 std::vector<Flag> all_settings(const std::vector<ShellWord>& words, std::vector<Flag> given) {
   std::vector<Flag> all;
-  for (Flag& flag : given) spell_as_in_files(flag);
+  for (Flag& flag : given) {
+    spell_as_in_files(flag);
+    spell_as_now(flag);
+  }
   if (const auto name = configuration_of(words, given)) {
     std::optional<std::vector<Flag>> known = settings_of_configuration(*name);
     if (!known) {
@@ -336,13 +426,14 @@ std::vector<Flag> all_settings(const std::vector<ShellWord>& words, std::vector<
     }
     all = std::move(*known);
   }
-  if (const auto path = job_file_of(words)) {
-    for (Flag& setting : read_job(*path)) all.push_back(std::move(setting));
-  }
+  std::vector<Flag> own;
+  if (const auto path = job_file_of(words)) own = read_job(*path);
+  std::for_each(own.begin(), own.end(), spell_as_now);
   for (Flag& flag : given) {
-    if (flag.name != "config" && flag.name != "module" && flag.name != "job.config_file") all.push_back(std::move(flag));
+    if (flag.name != "config" && flag.name != "module" && flag.name != "job.config_file") own.push_back(std::move(flag));
   }
-  std::for_each(all.begin(), all.end(), spell_as_now);
+  count_rows_if_asked(all, own);
+  std::move(own.begin(), own.end(), std::back_inserter(all));
   return all;
 }
 
@@ -364,6 +455,17 @@ std::vector<Flag> without_idle_sections(std::vector<Flag> all, Translation& tran
   return all;
 }
 
+// Today's torchtitan takes the kind of activation checkpointing as a word of its own: "activation_checkpoint:memory-budget".
+std::vector<std::string> with_modes_as_flags(std::vector<std::string> words) {
+  for (std::string& word : words) {
+    std::string plain = word;
+    std::replace(plain.begin(), plain.end(), '-', '_');
+    const std::string_view begin = "activation_checkpoint:";
+    if (plain.starts_with(begin)) word = "--activation_checkpoint.mode=" + plain.substr(begin.size());
+  }
+  return words;
+}
+
 // Refuses a single word that is neither a flag nor a TOML file, such as "job.yaml", which would otherwise be taken as a command without
 // any settings.
 void check_single_word(const std::vector<ShellWord>& words) {
@@ -382,7 +484,7 @@ Imported from_torchtitan(const std::vector<ShellWord>& words, const std::vector<
   check_single_word(words);
   const Launched launched = take_launcher(words, kWhere);
   Translation translation(own);
-  Flags flags(without_idle_sections(all_settings(words, flags_of(launched.words, kWhere)), translation));
+  Flags flags(without_idle_sections(all_settings(words, flags_of(with_modes_as_flags(launched.words), kWhere)), translation));
   Job(flags, launched.devices, translation).give();
   note_what_is_left(flags, {"torchtitan", kIdleSettings, kDifferingSettings, kTranslatedSettings}, translation);
   return translation.take();

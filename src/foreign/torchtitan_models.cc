@@ -94,6 +94,8 @@ constexpr Configuration kConfigurations[] = {
      "--activation_checkpoint.mode full"},
 };
 
+constexpr const char* kChunks = "8";  // in which all of them compute the loss
+
 // A suffix such as in "8B_flex" or "17bx16e_irope" means another way to compute a model of the same sizes.
 bool is_flavor(std::string_view asked, std::string_view flavor) {
   return asked == flavor || (asked.starts_with(flavor) && asked.substr(flavor.size()).starts_with('_'));
@@ -117,7 +119,10 @@ std::optional<std::vector<Flag>> settings_of_configuration(std::string_view name
   const auto found =
       std::find_if(std::begin(kConfigurations), std::end(kConfigurations), [&](const Configuration& one) { return one.name == name; });
   if (found == std::end(kConfigurations)) return std::nullopt;
-  return flags_of(split(found->settings, ' '), fmt::format("--config {}", name));
+  const std::string where = fmt::format("--config {}", name);
+  std::vector<Flag> settings = flags_of(split(found->settings, ' '), where);
+  settings.push_back({"loss.num_chunks", {kChunks}, where});
+  return settings;
 }
 
 std::vector<std::string> known_configurations() {

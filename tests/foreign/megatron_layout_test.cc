@@ -197,7 +197,80 @@ TEST(FromMegatron, GradientsAndMomentsHaveTheirFormats) {
               HasSubstr("differs: --exp-avg-sq-dtype bf16: the second moment is planned in float32\n"));
   EXPECT_THAT(notes(aware + "--main-params-dtype fp16"),
               HasSubstr("differs: --main-params-dtype fp16: parameters are planned in float32\n"));
-  EXPECT_THAT(notes(kDense + "--world-size 4 --grad-reduce-in-bf16"), HasSubstr("6 bytes each with gradients rather than 4\n"));
+  EXPECT_EQ(gradients("--fp16"), narrow);
+  EXPECT_EQ(gradients("--fp16 --accumulate-allreduce-grads-in-fp32"), wide);
+}
+
+// The bytes per parameter of Megatron-LM are those of its docs/user-guide/features/dist_optimizer.md.
+TEST(FromMegatron, TellsTheBytesOfAParameterAsMegatronHoldsIt) {
+  const auto bytes = [](const std::string& flags) {
+    const std::string all = notes(flags + " --world-size 4"), begin = "differs: data parallelism ";
+    const std::size_t at = all.find(begin);
+    return at == std::string::npos ? "none" : all.substr(at + begin.size(), all.find('\n', at) - at - begin.size());
+  };
+  std::string wide = kDense;
+  wide.erase(wide.find("--bf16"), 6);
+  const auto whole = [](const std::string& here_and_there) {
+    return "without a distributed optimizer: parameters have no copy in half precision: " + here_and_there;
+  };
+  const std::string with = "with --use-distributed-optimizer: ", shards = "--use-distributed-optimizer ";
+  EXPECT_EQ(bytes(kDense), whole("16 bytes each on every device with gradient and moments rather than 18"));
+  EXPECT_EQ(bytes(wide + "--fp16"), whole("14 bytes each on every device with gradient and moments rather than 20"));
+  EXPECT_EQ(bytes(kDense + "--optimizer sgd"), whole("8 bytes each on every device with gradient and moments rather than 14"));
+  EXPECT_EQ(bytes(wide), "none");
+  EXPECT_EQ(bytes(kDense + shards + "--global-batch-size 16"),
+            with + "parameters are float32 copies: 8 bytes each on every device and 8 spread over devices rather than 6 and 12");
+  EXPECT_EQ(bytes(wide + shards + "--global-batch-size 16"), "none");
+  EXPECT_EQ(bytes(wide + shards), with + "gradients are summed into shards where that is possible");
+  EXPECT_EQ(bytes(kDense + shards + "--global-batch-size 16 --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8"),
+            with + "parameters are float32 copies: 8 bytes each on every device and 6 spread over devices rather than 6 and 7");
+  EXPECT_EQ(bytes(kDense + "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads"),
+            "with shards of moments: parameters are float32 copies: 4 bytes each on every device and 10 spread over devices rather than 2 "
+            "and 18");
+  EXPECT_EQ(bytes(kDense + "--use-megatron-fsdp"), "none");
+}
+
+TEST(FromMegatron, GradientsAreSummedOnceAStepOrInEachPass) {
+  const std::string narrow = "differs: gradients are summed over devices in bfloat16, half the bytes of Megatron-LM's float32\n";
+  const std::string four = kDense + "--world-size 4 ", passes = four + "--global-batch-size 16 ";
+  EXPECT_EQ(given(four, "reduce_gradients"), "reduce_gradients is not given");
+  EXPECT_EQ(given(passes, "reduce_gradients"), "reduce_gradients=once");
+  EXPECT_EQ(given(passes + "--use-distributed-optimizer", "reduce_gradients"), "reduce_gradients=once");
+  EXPECT_EQ(given(passes + "--use-megatron-fsdp", "reduce_gradients"), "reduce_gradients=each_pass");
+  EXPECT_THAT(notes(four), HasSubstr(narrow));
+  EXPECT_THAT(notes(passes), Not(HasSubstr(narrow))) << "sums of several passes are float32";
+  EXPECT_THAT(notes(four + "--grad-reduce-in-bf16"), Not(HasSubstr(narrow)));
+  EXPECT_THAT(notes(four + "--use-megatron-fsdp"), Not(HasSubstr(narrow)));
+  EXPECT_THAT(notes(kDense + "--world-size 1"), Not(HasSubstr(narrow)));
+}
+
+TEST(FromMegatron, TellsOfWeightsThatAreKeptForTheBackwardPass) {
+  const std::string flag = "--torch-fsdp2-no-reshard-after-forward", torch = kDense + "--world-size 4 --use-torch-fsdp2 ";
+  EXPECT_THAT(notes(torch + flag),
+              HasSubstr("differs: " + flag + ": weights are gathered again in the backward pass, where Megatron-LM keeps them from the forward "
+                        "pass on: half the gathers, and 2 bytes more for each parameter that a device computes with\n"));
+  EXPECT_THAT(notes(torch), Not(HasSubstr("gathered again")));
+  EXPECT_THAT(notes(kDense + flag), HasSubstr("not needed: " + flag + " (without effect beside the other flags)\n"));
+}
+
+TEST(FromMegatron, TellsOfTheMomentumOfSgd) {
+  EXPECT_EQ(given(kDense + "--optimizer sgd", "opt_type"), "opt_type=sgd");
+  EXPECT_THAT(notes(kDense + "--optimizer sgd"),
+              HasSubstr("differs: --optimizer sgd: no momentum is planned, where Megatron-LM has one of 0.9: 4 bytes of a parameter\n"));
+  EXPECT_THAT(notes(kDense + "--optimizer sgd --sgd-momentum 0"), Not(HasSubstr("momentum")));
+  EXPECT_THAT(notes(kDense + "--sgd-momentum 0.8"), HasSubstr("not needed: --sgd-momentum (without effect beside the other flags)\n"));
+}
+
+TEST(FromMegatron, TheLossHoldsLogitsAsItsKernelDoes) {
+  const auto bytes = [](const std::string& command) { return imported(command).engine.bytes_of_logit; };
+  std::string wide = kDense;
+  wide.erase(wide.find("--bf16"), 6);
+  EXPECT_EQ(imported(kDense).engine.name, "Megatron-LM");
+  EXPECT_EQ(bytes(kDense), 6);
+  EXPECT_EQ(bytes(kDense + "--cross-entropy-loss-fusion --cross-entropy-fusion-impl native"), 6);
+  EXPECT_EQ(bytes(kDense + "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te"), 2);
+  EXPECT_EQ(bytes(kDense + "--cross-entropy-fusion-impl te"), 6) << "without fusion";
+  EXPECT_EQ(bytes(wide), 4);
 }
 
 TEST(FromMegatron, MomentsOfTheHostAreThere) {

@@ -45,9 +45,14 @@ TEST(FromMegatron, TheBatchIsThatOfADevice) {
 
 TEST(FromMegatron, RecomputesWhatItsFlagsSay) {
   const auto policy = [](const std::string& flags) { return given(kSparse + flags, "remat_policy").substr(13); };
-  EXPECT_EQ(policy(""), "minimal_with_context");
-  EXPECT_EQ(policy("--recompute-activations"), "minimal_with_context");
-  EXPECT_EQ(policy("--recompute-granularity selective --recompute-modules core_attn"), "minimal_with_context");
+  EXPECT_EQ(policy(""), "everything");
+  EXPECT_EQ(policy("--recompute-activations"), "everything") << "fused attention makes its scores again anyway";
+  EXPECT_EQ(policy("--recompute-granularity selective --recompute-modules core_attn"), "everything");
+  EXPECT_EQ(policy("--recompute-modules moe"), "everything") << "without a granularity nothing is recomputed";
+  EXPECT_EQ(policy("--recompute-granularity selective --recompute-modules layernorm moe_act"), "minimal_with_context");
+  EXPECT_THAT(notes(kSparse + "--recompute-granularity selective --recompute-modules layernorm moe_act"),
+              HasSubstr("differs: --recompute-modules layernorm moe_act: products are kept, and all between them is made again, exchanges of "
+                        "rows too\n"));
   EXPECT_EQ(policy("--recompute-granularity selective --recompute-modules core_attn moe"), "save_dot_with_context_except_mlp");
   EXPECT_EQ(policy("--moe-layer-recompute"), "save_dot_with_context_except_mlp");
   EXPECT_EQ(policy("--checkpoint-activations"), "full");

@@ -91,7 +91,13 @@ TEST(FromTorchtitan, CheckpointsActivations) {
   const auto policy = [](const std::string& flags) { return job_given(kLlama + flags, "remat_policy"); };
   EXPECT_EQ(policy(""), "remat_policy=save_dot_with_context_except_mlp");
   EXPECT_EQ(policy("--activation_checkpoint.mode full"), "remat_policy=full");
-  EXPECT_EQ(policy("--activation_checkpoint.mode none"), "remat_policy=minimal_with_context");
+  EXPECT_EQ(policy("--activation_checkpoint.mode none"), "remat_policy=everything");
+  EXPECT_EQ(policy("--training.steps 9 activation_checkpoint:none --training.max_norm 1"), "remat_policy=everything");
+  EXPECT_THAT(job_notes(kLlama + "activation-checkpoint:memory-budget"), HasSubstr("activation checkpointing memory_budget: "));
+  EXPECT_THAT(job_notes(kLlama + "--activation_checkpoint.mode none"),
+              HasSubstr("differs: activation checkpointing none: the results of MLPs' activation functions are made again, where torchtitan "
+                        "keeps them unless compiled: 2 bytes more for each token, layer and column of an MLP's width\n"));
+  EXPECT_THAT(job_notes(kLlama + "--activation_checkpoint.mode none --compile.enable"), Not(HasSubstr("unless compiled")));
   EXPECT_THAT(job_notes(kLlama + "--activation_checkpoint.mode memory_budget"), HasSubstr("where torchtitan keeps what its budget has room for\n"));
   EXPECT_THAT(job_notes(kLlama + "--activation_checkpoint.selective_ac_option 2"),
               HasSubstr("where torchtitan keeps all of some layers (selective_ac_option 2)\n"));
@@ -109,6 +115,67 @@ TEST(FromTorchtitan, TheBatchIsInRowsOrInTokens) {
             "per_device_batch_size=4 gradient_accumulation_steps=2");
   EXPECT_EQ(job_given(kLlama + "--world-size 8 --parallelism.pipeline_parallel_degree 2 --training.local_batch_size 8", "num_pipeline_microbatches"),
             "num_pipeline_microbatches=8");
+}
+
+// Configurations count tokens, flags of an older torchtitan rows.
+TEST(FromTorchtitan, FlagsOverrideAConfigurationThatCountsOtherwise) {
+  const auto batch = [](const std::string& flags) {
+    const Imported made = imported_job("--config llama3_70b --world-size 16 " + flags);
+    return given(made, "max_target_length").substr(18) + " " + given(made, "per_device_batch_size").substr(22) + " " +
+           given(made, "gradient_accumulation_steps");
+  };
+  const std::string once = " gradient_accumulation_steps is not given";
+  EXPECT_EQ(batch(""), "8192 1" + once);
+  EXPECT_EQ(batch("--training.seq_len 4096"), "4096 1" + once);
+  EXPECT_EQ(batch("--training.local_batch_size 2"), "8192 0.25" + once);
+  EXPECT_EQ(batch("--training.batch_size 2"), "8192 0.25" + once);
+  EXPECT_EQ(batch("--training.global_batch_size 64"), "8192 1 gradient_accumulation_steps=4");
+  EXPECT_EQ(batch("--training.seq_len 4096 --training.local_batch_size 2 --training.global_batch_size 64"),
+            "4096 0.25 gradient_accumulation_steps=16");
+  EXPECT_EQ(batch("--training.max_context_length 4096 --training.local_batch_size 2"), "4096 0.25" + once);
+  EXPECT_EQ(batch("--training.max_context_length 4096"), "4096 2" + once) << "as many tokens";
+  EXPECT_EQ(job_refusal("--config llama3_8b --training.seq_len 4096 --training.max_context_length 8192"),
+            "--from torchtitan: --training.seq_len: '4096', training.max_context_length, which is given too, in its place was expected\n"
+            "  fix: correct it, or leave it out");
+  EXPECT_THAT(job_refusal(kLlama + "--training.num_tokens_per_train_step 65536 --training.global_batch_size 64"),
+              HasSubstr("'64', training.num_tokens_per_train_step, which is given too, in its place was expected"));
+}
+
+TEST(FromTorchtitan, TellsOfWeightsThatAreKeptForTheBackwardPass) {
+  const std::string flag = "--parallelism.fsdp_reshard_after_forward", eight = kLlama + "--world-size 8 ";
+  const std::string kept = ": weights are gathered again in the backward pass, where torchtitan keeps them from the forward pass on: half the "
+                           "gathers, and 2 bytes more for each parameter that a device computes with\n";
+  EXPECT_THAT(job_notes(eight + flag + " never"), HasSubstr("differs: " + flag + " never" + kept));
+  EXPECT_THAT(job_notes(eight + "--training.fsdp_reshard_after_forward never"), HasSubstr("differs: " + flag + " never" + kept));
+  EXPECT_THAT(job_notes(eight + "--parallelism.pipeline_parallel_degree 2"), HasSubstr("differs: " + flag + " default" + kept));
+  for (const std::string flags : {"", " always", " default"})
+    EXPECT_THAT(job_notes(eight + (flags.empty() ? "" : flag) + flags), Not(HasSubstr("gathered again"))) << flags;
+  EXPECT_THAT(job_notes(eight + flag + " always --parallelism.pipeline_parallel_degree 2"), Not(HasSubstr("gathered again")));
+  EXPECT_THAT(job_notes(eight + flag + " never --parallelism.data_parallel_replicate_degree 8"), Not(HasSubstr("gathered again")));
+}
+
+TEST(FromTorchtitan, GradientsAreSummedInEachPass) {
+  const std::string narrow = "differs: gradients are summed over devices in bfloat16, half the bytes of torchtitan's float32\n";
+  const std::string eight = kLlama + "--world-size 8 ";
+  EXPECT_THAT(job_notes(eight), HasSubstr(narrow));
+  EXPECT_THAT(job_notes(eight + "--training.mixed_precision_param float32"), Not(HasSubstr(narrow)));
+  EXPECT_THAT(job_notes(eight + "--training.mixed_precision_reduce bfloat16"), Not(HasSubstr(narrow)));
+  EXPECT_THAT(job_notes(kLlama + "--world-size 1"), Not(HasSubstr(narrow)));
+  EXPECT_EQ(job_given(eight, "reduce_gradients"), "reduce_gradients is not given");
+  EXPECT_EQ(job_given(eight + "--training.global_batch_size 128", "reduce_gradients"), "reduce_gradients=each_pass");
+}
+
+TEST(FromTorchtitan, TheLossHoldsLogitsUnlessItIsCompiledOrInChunks) {
+  const auto bytes = [](const std::string& flags) { return imported_job(kLlama + flags).engine.bytes_of_logit; };
+  EXPECT_EQ(imported_job(kLlama).engine.name, "torchtitan");
+  EXPECT_EQ(bytes(""), 12);
+  EXPECT_EQ(bytes("--compile.enable"), 4);
+  EXPECT_EQ(bytes("--parallelism.tensor_parallel_degree 2"), 12);
+  EXPECT_EQ(bytes("--parallelism.tensor_parallel_degree 2 --parallelism.disable_loss_parallel"), 24);
+  const auto parts = [](const std::string& job) { return imported_job(job).engine.parts_of_loss; };
+  EXPECT_EQ(parts(kLlama), 1);
+  EXPECT_EQ(parts("--config llama3_8b"), 8);
+  EXPECT_EQ(parts("--config llama3_8b --loss.num_chunks 16"), 16);
 }
 
 TEST(FromTorchtitan, NumbersHaveTheirFormats) {
@@ -165,7 +232,7 @@ TEST(FromTorchtitan, NamesWhatItDoesNotKnow) {
   EXPECT_THAT(job_notes(kLlama + "--metrics.log_freq 1 --checkpoint.enable --comm.trace_buf_size 2"),
               HasSubstr("not needed: metrics, checkpoint, comm (sections that say nothing of a step)\n"));
   EXPECT_THAT(job_notes(kLlama + "--parallelism.module_fqns_per_model_part x"), HasSubstr("differs: --parallelism.module_fqns_per_model_part: stages have as many layers each\n"));
-  EXPECT_THAT(job_notes(kLlama + "--compile.enable"), HasSubstr("not needed: --compile.enable (how kernels compute"));
+  EXPECT_THAT(job_notes(kLlama + "--compile.backend x"), HasSubstr("not needed: --compile.backend (how kernels compute"));
 }
 
 // Extracts from the source the names that it asks for; each must be in the list of translated settings.
