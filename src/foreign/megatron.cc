@@ -126,8 +126,9 @@ class Run {
     const int gradient = has_narrow_gradients() ? 2 : 4, main = !is_narrow ? 0 : has_half_main ? 2 : 4;
     const int of_update = is_narrow && gradient == 2 && !is_precision_aware() ? 4 : 0;
     Bytes there{is_narrow ? 2 : 4, main + moments_there + of_update}, here{4, moments_here};
+    (shards_gradients && flags_.text("data-parallel-sharding-strategy") != "optim" ? there.spread : there.whole) += gradient;
+    (shards_gradients ? here.spread : here.whole) += gradient;
     for (Bytes* bytes : {&there, &here}) {
-      (shards_gradients ? bytes->spread : bytes->whole) += gradient;
       if (kind == Degrees::Data::copied) *bytes = {bytes->whole + bytes->spread, 0};
     }
     return {there, here};
@@ -140,13 +141,11 @@ class Run {
     std::vector<std::string> words;
     if (here != there && !has_moments)
       words.push_back(
-          fmt::format("parameters have no copy in half precision: {} bytes each on every device with gradient and moments "
-                      "rather than {}",
+          fmt::format("parameters have no copy in half precision: {} bytes each on every device with gradient and moments rather than {}",
                       here.whole, there.whole));
     if (here != there && has_moments)
       words.push_back(
-          fmt::format("parameters are float32 copies: {} bytes each on every device and {} spread over devices rather than {} "
-                      "and {}",
+          fmt::format("parameters are float32 copies: {} bytes each on every device and {} spread over devices rather than {} and {}",
                       here.whole, here.spread, there.whole, there.spread));
     if (has_moments && passes_ == 1 && !flags_.is_given("use-megatron-fsdp"))
       words.emplace_back("gradients are summed into shards where that is possible");
@@ -165,8 +164,8 @@ class Run {
   void give_sums(const Degrees& degrees, const Devices& devices) {
     const bool is_once = passes_ > 1 && degrees.kind != Degrees::Data::sharded && !flags_.is_given("use-megatron-fsdp");
     if (passes_ > 1) translation_.give("reduce_gradients", is_once ? "once" : "each_pass");
-    const bool is_narrow_there = !computes_narrow() || has_narrow_gradients() || flags_.is_given("use-torch-fsdp2");
-    if (is_once || is_narrow_there || devices.stages > 1 || devices.data * degrees.context == 1) return;
+    const bool has_same_format = !computes_narrow() || has_narrow_gradients() || flags_.is_given("use-torch-fsdp2");
+    if (is_once || has_same_format || devices.stages > 1 || devices.data * degrees.context == 1) return;
     translation_.differ("gradients are summed over devices in bfloat16, half the bytes of Megatron-LM's float32");
   }
 

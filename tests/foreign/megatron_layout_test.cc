@@ -227,6 +227,9 @@ TEST(FromMegatron, TellsTheBytesOfAParameterAsMegatronHoldsIt) {
   EXPECT_EQ(bytes(kDense + "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads"),
             "with shards of moments: parameters are float32 copies: 4 bytes each on every device and 10 spread over devices rather than 2 "
             "and 18");
+  EXPECT_EQ(bytes(kDense + "--use-megatron-fsdp --data-parallel-sharding-strategy optim"),
+            "with shards of moments: parameters are float32 copies: 4 bytes each on every device and 10 spread over devices rather than 4 "
+            "and 16");
   EXPECT_EQ(bytes(kDense + "--use-megatron-fsdp"), "none");
 }
 
