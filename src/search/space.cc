@@ -233,6 +233,7 @@ bool is_chosen(std::string_view key) {
                                                  "use_ragged_sort",
                                                  "moe_dispatch_no_expert_sharding",
                                                  "gradient_accumulation_steps",
+                                                 "reduce_gradients",
                                                  "per_device_batch_size",
                                                  "pipeline_parallel_layers",
                                                  "num_pipeline_microbatches",

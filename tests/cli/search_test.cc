@@ -193,6 +193,7 @@ TEST(Search, SearchesForAnotherProgramsJob) {
     return Json::parse(made.out);
   };
   const Json found = searched({"--most", "300"});
+  EXPECT_THAT(found["against"].dump(), HasSubstr("reduce_gradients=once")) << "as other keys of the job's own layout";
   const Json yours = Json::parse(outcome_of({"compile", "--json", "--from", "megatron", job, "compile_topology=h100-8"}).out);
   EXPECT_EQ(found["against"]["seconds_per_step"], yours["seconds_per_step"]);
   EXPECT_EQ(found["against"]["peak_bytes_per_device"], yours["memory_per_device"]["peak"]);
