@@ -255,8 +255,12 @@ Tensor concat(const std::vector<Tensor>& parts, int dim) {
                                         parts.front().dtype());
 }
 
-Tensor cache_write(Tensor cache, Tensor rows, Tensor slots, CacheWriteOf of) {
-  return cache.builder->add_one(Op::cache_write, "cache_write", {cache, rows, slots}, of, cache.shape(), cache.dtype());
+Tensor cache_write(Tensor cache, Tensor rows, Tensor slots, CacheWriteOf of) { return cache_write(cache, {rows, slots}, of); }
+
+Tensor cache_write(Tensor cache, const std::vector<Tensor>& rows_and_slots, CacheWriteOf of) {
+  std::vector<Tensor> operands{cache};
+  operands.insert(operands.end(), rows_and_slots.begin(), rows_and_slots.end());
+  return cache.builder->add_one(Op::cache_write, "cache_write", operands, of, cache.shape(), cache.dtype());
 }
 
 Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint) {

@@ -145,6 +145,7 @@ Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size);
 Tensor concat(const std::vector<Tensor>& parts, int dim);
 // The cache, [B, T, ...], after rows [B, S, ...] are written to the slots [B, S] among its T.
 Tensor cache_write(Tensor cache, Tensor rows, Tensor slots, CacheWriteOf of = {});
+Tensor cache_write(Tensor cache, const std::vector<Tensor>& rows_and_slots, CacheWriteOf of);
 
 // Asks for a layout. `why` and the dumps show it under this name.
 Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint);

@@ -90,6 +90,8 @@ const OpFacts& facts_of(Op op) {
     case Op::doubly_stochastic: return ops::kDoublyStochastic;
     case Op::doubly_stochastic_grad: return ops::kDoublyStochasticGrad;
     case Op::windows: return ops::kWindows;
+    case Op::new_windows: return ops::kNewWindows;
+    case Op::window_rows: return ops::kWindowRows;
     case Op::pool: return ops::kPool;
     case Op::pool_grad: return ops::kPoolGrad;
     case Op::index_loss_grad: return ops::kIndexLossGrad;

@@ -112,16 +112,25 @@ constexpr auto fields_of(const AttentionOf*) {
                     Field{"balanced_over", &AttentionOf::balanced_over},
                     Field{"keys_by_place", &AttentionOf::keys_by_place},
                     Field{"sparse", &AttentionOf::is_sparse},
-                    Field{"pools", &AttentionOf::pools}};
+                    Field{"pools", &AttentionOf::pools},
+                    Field{"tokens_of_pool", &AttentionOf::tokens_of_pool}};
 }
-constexpr auto fields_of(const IndexScoresOf*) { return std::tuple{Field{"keys_by_place", &IndexScoresOf::keys_by_place}}; }
+constexpr auto fields_of(const IndexScoresOf*) {
+  return std::tuple{Field{"keys_by_place", &IndexScoresOf::keys_by_place}, Field{"tokens_of_key", &IndexScoresOf::tokens_of_key}};
+}
 constexpr auto fields_of(const ChooseKeysOf*) {
   return std::tuple{Field{"keys", &ChooseKeysOf::keys},
                     Field{"breaks_ties", &ChooseKeysOf::breaks_ties},
-                    Field{"keys_by_place", &ChooseKeysOf::keys_by_place}};
+                    Field{"keys_by_place", &ChooseKeysOf::keys_by_place},
+                    Field{"tokens_of_key", &ChooseKeysOf::tokens_of_key}};
 }
+constexpr auto fields_of(const ChosenRowsOf*) { return std::tuple{Field{"first", &ChosenRowsOf::first}}; }
 constexpr auto fields_of(const DoublyStochasticOf*) { return std::tuple{Field{"iterations", &DoublyStochasticOf::iterations}}; }
 constexpr auto fields_of(const WindowsOf*) { return std::tuple{Field{"tokens", &WindowsOf::tokens}}; }
+constexpr auto fields_of(const NewWindowsOf*) {
+  return std::tuple{Field{"tokens", &NewWindowsOf::tokens}, Field{"count", &NewWindowsOf::count}};
+}
+constexpr auto fields_of(const WindowRowsOf*) { return std::tuple{Field{"before", &WindowRowsOf::before}}; }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
 constexpr auto fields_of(const VocabLossOf*) {
   return std::tuple{Field{"z_loss", &VocabLossOf::z_loss}, Field{"by_token", &VocabLossOf::by_token}};
@@ -140,7 +149,9 @@ constexpr auto fields_of(const DrawOf*) {
   return std::tuple{Field{"experts", &DrawOf::experts}, Field{"skew", &DrawOf::skew}};
 }
 constexpr auto fields_of(const SpreadOf*) { return std::tuple{Field{"experts", &SpreadOf::experts}}; }
-constexpr auto fields_of(const CacheWriteOf*) { return std::tuple{Field{"wraps", &CacheWriteOf::wraps}}; }
+constexpr auto fields_of(const CacheWriteOf*) {
+  return std::tuple{Field{"wraps", &CacheWriteOf::wraps}, Field{"skips", &CacheWriteOf::skips}, Field{"pools", &CacheWriteOf::pools}};
+}
 constexpr auto fields_of(const SlotMaskOf*) {
   return std::tuple{Field{"experts", &SlotMaskOf::experts}, Field{"capacity", &SlotMaskOf::capacity}};
 }

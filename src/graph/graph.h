@@ -147,6 +147,7 @@ struct AttentionOf {
   bool is_sparse = false;      // an operand says which keys a query sees
   // The last so many keys are pools. A window never hides them; where there are pools, the operand says only which of these a query sees.
   std::int64_t pools = 0;
+  std::int64_t tokens_of_pool = 0;  // of pools by place: the first is of so many places from 0 on, and so on; 0: they lie anywhere
 };
 struct CrossEntropyOf {
   double z_loss = 0;
@@ -175,7 +176,9 @@ struct SpreadOf {
   std::int64_t experts = 1;
 };
 struct CacheWriteOf {
-  bool wraps = false;  // slots are counted on past the last one, which the first one follows
+  bool wraps = false;      // slots are counted on past the last one, which the first one follows
+  bool skips = false;      // rows whose slot is kNoSlot are not written
+  std::int64_t pools = 0;  // the last so many slots are for the second rows, whose slots are counted from the first of these
 };
 struct SlotMaskOf {
   std::int64_t experts = 1;
@@ -301,7 +304,7 @@ using OneOfAttributes =
                  ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, ClipOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
                  IndexScoresOf, ChooseKeysOf, CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, CacheWriteOf, ConstraintOf,
                  StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf, DoublyStochasticOf,
-                 WindowsOf>;
+                 WindowsOf, NewWindowsOf, WindowRowsOf, ChosenRowsOf>;
 // Its copies are written out, in attributes.cc: made anew in every source, they would take a tenth of the time of a build.
 struct Attributes : OneOfAttributes {
   using OneOfAttributes::OneOfAttributes;

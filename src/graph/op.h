@@ -30,7 +30,8 @@ enum class Op : std::uint8_t {
   detach,          // the operand; no gradient flows back through it
   index_scores,    // query[B, S, H, D], key[B, T, D], weights[B, S, H], order[B, S]: weighted sums of relu(query key), [B, S, T], wide
   choose_keys,     // scores[B, S, T], order, segments, those of the keys: which keys a query is to see; see ChooseKeysOf, chosen_keys.h
-  chosen_rows,     // keys chosen for one query, rows[B, T, ...], ...: those of these keys, [B, K, ...], ..., and then 0, or -1 for int32
+  chosen_rows,     // keys chosen for one query, rows[B, T, ...], ...: those of these keys, [B, K, ...], ..., and then 0, or -1 for int32;
+                   // see ChosenRowsOf
   attention_shares,  // query, key[B, T, H, D], chosen keys: each head's softmax over these, summed over heads, [B, S, T] in the wide type
   index_loss,      // scores, attention_shares, chosen keys: the KL divergence of the scores' softmax from the shares, [B, S]
   causal_conv,     // x[B, S, ...], weights[W, ...] [, kept, order, segments]: each channel's weighted sum of a token and of the
@@ -40,8 +41,12 @@ enum class Op : std::uint8_t {
   doubly_stochastic,  // logits[..., K, K], or [..., K!]: matrices [..., K, K] whose rows and columns sum to 1, see doubly_stochastic.h
   windows,         // positions, segments[B, S]: those of windows of consecutive tokens, [B, N], and whether each goes on where the one
                    // before it ends, see pooling.h
+  new_windows,     // positions, segments[B, S] of new tokens: their slots[B, S], but kNoSlot for padding; of the windows that they are in
+                   // slots and first positions, [B, W], and 1 or 0 float32: whether a window stands before it; see NewWindowsOf
+  window_rows,     // kept[B, R, ...], new[B, S, ...], positions[B, S]: those of windows [B, W, C, ...], see WindowRowsOf
   pool,            // values[B, N, C, ...], gates[B, N, C, ...]: means over C, weighted by a softmax of the gates over C, [B, N, ...]
-  cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows written to these of its T slots
+  cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S] [, more rows, their slots]: the cache with the rows written to these of
+                   // its T slots, see CacheWriteOf
   embed,           // table, tokens
   positions,       // segments[B, S]: the number of positions that count, which are those in a segment other than 0, float32
   cross_entropy,   // logits, targets, segments: loss summed over the positions that count

@@ -141,8 +141,8 @@ void take_chosen(Builder& builder, const Context& context, const Index& index, T
   Shape tokens_of_keys{context.rows, context.model.attention.index_keys}, kept = cached_BTD.shape();
   kept[1] = context.model.attention.index_keys;
   const std::vector<Tensor> made =
-      builder.add(graph::Op::chosen_rows, "chosen", {index.keys, cached_BTD, tokens.key_order, tokens.key_segments}, {},
-                  {{kept, cached_BTD.dtype()}, {tokens_of_keys, DType::int32}, {tokens_of_keys, DType::int32}});
+      builder.add(graph::Op::chosen_rows, "chosen", {index.keys, cached_BTD, tokens.key_order, tokens.key_segments},
+                  graph::ChosenRowsOf{}, {{kept, cached_BTD.dtype()}, {tokens_of_keys, DType::int32}, {tokens_of_keys, DType::int32}});
   cached_BTD = made[0];
   tokens.near_key_order = made[1];
   tokens.near_key_segments = made[2];

@@ -116,6 +116,7 @@ const std::set<Op>& without_gradient() {
       Op::adam_update, Op::sgd_update, Op::momentum_update, Op::balance_update, Op::clip_update, Op::highest, Op::chain,
       Op::detach, Op::choose_keys, Op::chosen_rows, Op::attention_shares, Op::index_scores_grad, Op::index_loss_grad,
       Op::causal_conv_grad, Op::delta_rule_grad, Op::doubly_stochastic_grad, Op::windows, Op::pool_grad, Op::give_experts,
+      Op::new_windows, Op::window_rows,
       // Rewritten as other ops before the backward pass is built.
       Op::slot_mask,
       // Created after the backward pass has been built.

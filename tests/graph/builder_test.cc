@@ -183,7 +183,13 @@ TEST(Builder, RefusesRowsThatDoNotFitTheCache) {
   EXPECT_EQ(message_of([&] { cache_write(cache, input(builder, {2, 2, 3}), slots); }),
             "cache_write: a cache [B, T, ...] with rows [B, S, ...] and slots [B, S] does not fit operands of shapes [2, 8, 3] and "
             "[2, 2, 3] and [2, 1]");
-  EXPECT_EQ(cache_write(cache, input(builder, {2, 1, 3}), slots).shape(), (Shape{2, 8, 3}));
+  const Tensor rows = input(builder, {2, 1, 3});
+  EXPECT_EQ(cache_write(cache, rows, slots).shape(), (Shape{2, 8, 3}));
+  const std::string wanted = "cache_write: a cache [B, T, ...] with rows [B, S, ...] and slots [B, S]";
+  EXPECT_EQ(cache_write(cache, {rows, slots, rows, slots}, {.pools = 8}).shape(), (Shape{2, 8, 3}));
+  EXPECT_THAT(message_of([&] { cache_write(cache, {rows, slots, rows, slots}, {.pools = 9}); }), ::testing::HasSubstr(wanted));
+  EXPECT_THAT(message_of([&] { cache_write(cache, {rows, slots, rows, slots}, {}); }), ::testing::HasSubstr(wanted));
+  EXPECT_THAT(message_of([&] { cache_write(cache, {rows, slots}, {.pools = 1}); }), ::testing::HasSubstr(wanted));
 }
 
 // The state of an iteration is a slice of a stack along its first dim, and the updated states are stacked again.

@@ -112,6 +112,7 @@ class Attention {
     }
     for (std::int64_t block = round_down(keys.begin, kKeyBlock); block < keys.end; block += kKeyBlock) {
       const Range of_block{block, std::min(block + kKeyBlock, keys.end)};
+      if (std::none_of(panels.begin(), panels.end(), [&](const Panel& panel) { return panel.sees_any(of_block); })) continue;
       lay_block(memory, row, key_head, of_block);
       for (std::size_t p = 0; p < panels.size(); ++p) attend(memory, panels[p], static_cast<std::int64_t>(p), of_block);
     }

@@ -108,7 +108,7 @@ Range AttentionPanel<T>::seen_of(Range keys, std::int32_t least_farthest) const 
 
 template <typename T>
 void AttentionPanel<T>::find_keys() {
-  const std::int64_t all = of_.shape.keys, first_pool = all - of_.of.pools;
+  const std::int64_t first_pool = of_.shape.keys - of_.of.pools;
   std::int64_t begin = 0, end = first_pool;
   if (of_.of.keys_by_place) {  // most slots of a cache may be empty, so they are not even looked at
     begin = std::clamp<std::int64_t>(std::int64_t{least_farthest_} + 1, 0, end);
@@ -117,7 +117,9 @@ void AttentionPanel<T>::find_keys() {
   keys_ = seen_of({begin, end}, least_farthest_);
   unseen_ = {keys_.end, keys_.end};
   if (of_.of.pools == 0) return;
-  const Range pools = seen_of({first_pool, all}, kNone);
+  const std::int64_t tokens_of_pool = of_.of.tokens_of_pool;
+  const std::int64_t made = tokens_of_pool > 0 ? graph::keys_up_to(most_place_, tokens_of_pool, of_.of.pools) : of_.of.pools;
+  const Range pools = seen_of({first_pool, first_pool + made}, kNone);
   if (pools.size() == 0) return;
   unseen_ = {keys_.end, pools.begin};
   keys_ = keys_.size() == 0 ? pools : Range{keys_.begin, pools.end};

@@ -43,6 +43,7 @@ class StepAttention {
     ScratchList<W> results(static_cast<std::size_t>(shape_.sharing * shape_.value_dim), W(0));
     for (std::int64_t block = panel.keys().begin; block < panel.keys().end; block += kKeyBlock) {
       const Range keys{block, std::min(block + kKeyBlock, panel.keys().end)};
+      if (!panel.sees_any(keys)) continue;
       score(panel, row, key_head, keys, scores);
       W shrink[kColumns];
       if (panel.template soften<kColumns>(isa_, keys, scores, exponentials, largest, sums, shrink)) {

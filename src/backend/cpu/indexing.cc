@@ -31,15 +31,15 @@ W* memory(std::int64_t count) {
 struct IndexShape {
   std::int64_t B, S, T, H, D;
   const std::int32_t* order;  // of the queries
-  bool by_place;
+  graph::IndexScoresOf of;
 
   explicit IndexShape(const KernelCall& call)
       : B(call.operands[0].size(0)), S(call.operands[0].size(1)), T(call.operands[1].size(1)), H(call.operands[0].size(2)),
         D(call.operands[0].size(3)), order(call.operands[3].as<std::int32_t>()),
-        by_place(std::get<graph::IndexScoresOf>(call.attributes).keys_by_place) {}
+        of(std::get<graph::IndexScoresOf>(call.attributes)) {}
 
   // How many keys a query, counted over all rows, scores.
-  std::int64_t keys_of(std::int64_t query) const { return by_place ? std::clamp<std::int64_t>(order[query] + std::int64_t{1}, 0, T) : T; }
+  std::int64_t keys_of(std::int64_t query) const { return of.keys_by_place ? graph::keys_up_to(order[query], of.tokens_of_key, T) : T; }
   // The most that one of some queries scores.
   std::int64_t most_keys_of(std::int64_t query, std::int64_t queries) const {
     std::int64_t most = 0;
@@ -225,7 +225,7 @@ class Choice {
     const auto token = [&](std::size_t operand, std::int64_t i) { return call.operands[operand].as<std::int32_t>() + i; };
     const std::int32_t place = *token(1, query), segment = *token(2, query);
     places_ = token(3, row * keys_);
-    if (of_.keys_by_place) keys_ = std::clamp<std::int64_t>(place + std::int64_t{1}, 0, keys_);
+    if (of_.keys_by_place) keys_ = graph::keys_up_to(place, of_.tokens_of_key, keys_);
     ranks_.resize(static_cast<std::size_t>(keys_));
     const W* __restrict scores = call.operands[0].as<W>() + query * call.operands[0].size(2);
     const std::int32_t *__restrict places = places_, *__restrict segments = token(4, row * call.operands[0].size(2));
@@ -305,9 +305,11 @@ void copy_chosen(const KernelCall& call, std::size_t i, std::int64_t row) {
   const std::int64_t T = rows.size(1), K = made.size(1), width = elements(made.shape) / std::max<std::int64_t>(1, made.size(0) * K);
   const E* const from = rows.as<E>() + row * T * width;
   E* const to = made.as<E>() + row * K * width;
-  std::int64_t k = 0;
+  const std::int64_t first = std::get<graph::ChosenRowsOf>(call.attributes).first;
+  std::copy_n(from, first * width, to);
+  std::int64_t k = first;
   ChosenKeys(call.operands[0]).each(row, [&](std::int64_t t) {
-    if (k < K) std::copy_n(from + t * width, width, to + k++ * width);
+    if (k < K) std::copy_n(from + (first + t) * width, width, to + k++ * width);
   });
   std::fill_n(to + k * width, (K - k) * width, std::is_same_v<E, std::int32_t> ? E(-1) : E(0));
 }

@@ -63,6 +63,8 @@ void delta_rule(const KernelCall& call);
 void delta_rule_grad(const KernelCall& call);
 // pooling.cc
 void windows(const KernelCall& call);
+void new_windows(const KernelCall& call);
+void window_rows(const KernelCall& call);
 void pool(const KernelCall& call);
 void pool_grad(const KernelCall& call);
 

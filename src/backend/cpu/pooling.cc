@@ -1,14 +1,17 @@
 // Keys that are made of several tokens each.
-// Shape suffixes: B rows, S tokens, N windows, C what a window is made of, D all dims behind it.
+// Shape suffixes: B rows, S tokens, R tokens that are kept, N windows, W windows of new tokens, C what a window is made of, D all dims
+// behind it.
 #include "graph/pooling.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/element.h"
+#include "graph/segments.h"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -114,6 +117,38 @@ void windows(const KernelCall& call) {
       call.results[1].as<std::int32_t>()[window] = positions[first] + static_cast<std::int32_t>(C) - 1;
       call.results[2].as<std::int32_t>()[window] = is_one ? segment : graph::kNoSegment;
       call.results[3].as<float>()[window] = goes_on ? 1.0f : 0.0f;
+    }
+  });
+}
+
+void new_windows(const KernelCall& call) {
+  const auto& of = std::get<graph::NewWindowsOf>(call.attributes);
+  const std::int64_t S = call.operands[0].size(1), W = call.results[1].size(1);
+  const auto *positions = call.operands[0].as<std::int32_t>(), *segments = call.operands[1].as<std::int32_t>();
+  for (std::int64_t i = 0; i < call.operands[0].count(); ++i)
+    call.results[0].as<std::int32_t>()[i] = graph::is_padding(segments[i]) ? graph::kNoSlot : positions[i];
+  for (std::int64_t i = 0; i < call.results[1].count(); ++i) {
+    const std::int64_t window = positions[i / W * S] / of.tokens + i % W;
+    call.results[1].as<std::int32_t>()[i] = window < of.count ? static_cast<std::int32_t>(window) : graph::kNoSlot;
+    call.results[2].as<std::int32_t>()[i] = static_cast<std::int32_t>(window * of.tokens);
+    call.results[3].as<float>()[i] = window > 0 ? 1.0f : 0.0f;
+  }
+}
+
+void window_rows(const KernelCall& call) {
+  const View &kept = call.operands[0], &rows = call.operands[1], &to = call.results[0];
+  const auto* positions = call.operands[2].as<std::int32_t>();
+  const std::int64_t before = std::get<graph::WindowRowsOf>(call.attributes).before;
+  const std::int64_t R = kept.size(1), S = rows.size(1), W = to.size(1), C = to.size(2);
+  const std::int64_t tokens = kept.size(0) * W * C, bytes = tokens == 0 ? 0 : to.count() * size_of(to.dtype) / tokens;
+  call.workers.parallel(tokens, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t b = i / (W * C), first = positions[b * S], place = (first / C - before) * C + i % (W * C), ahead = place - first;
+      const std::byte* from = nullptr;
+      if (ahead >= 0 && ahead < S && positions[b * S + ahead] == place) from = rows.raw() + (b * S + ahead) * bytes;
+      if (ahead < 0 && place >= 0) from = kept.raw() + (b * R + place % R) * bytes;
+      if (from != nullptr) std::memcpy(to.raw() + i * bytes, from, static_cast<std::size_t>(bytes));
+      else std::memset(to.raw() + i * bytes, 0, static_cast<std::size_t>(bytes));
     }
   });
 }

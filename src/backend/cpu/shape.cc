@@ -389,21 +389,19 @@ void pad(const KernelCall& call) {
 }
 
 void cache_write(const KernelCall& call) {
-  const auto& of = std::get<graph::CacheWriteOf>(call.attributes);
   const View& cache = call.operands[0];
-  const View& rows = call.operands[1];
   const View& to = call.results[0];
-  const auto* slots = call.operands[2].as<std::int32_t>();
   const std::int64_t bytes = rows_of(cache, 1).bytes_of_one;
   // The result may be the cache itself.
   if (to.data != cache.data) {
     copy_band(call.workers, {to.raw(), 0, cache.raw(), 0}, 1, cache.count() * size_of(cache.dtype));
   }
-  const std::int64_t tokens = rows.size(1);
-  for (std::int64_t i = 0; i < rows.size(0) * tokens; ++i) {
-    const std::int64_t slot = i / tokens * cache.size(1) + checked_slot(slots[i], cache.size(1), of);
-    std::memcpy(to.raw() + slot * bytes, rows.raw() + i * bytes, static_cast<std::size_t>(bytes));
-  }
+  each_written(call, [&](const WrittenRows& of) {
+    for (std::int64_t i = 0; i < of.rows.size(0) * of.rows.size(1); ++i) {
+      const std::int64_t slot = of.slot_of(i, cache.size(1));
+      if (slot != graph::kNoSlot) std::memcpy(to.raw() + slot * bytes, of.rows.raw() + i * bytes, static_cast<std::size_t>(bytes));
+    }
+  });
 }
 
 }  // namespace moesh::backend::cpu

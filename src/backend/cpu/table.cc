@@ -54,6 +54,8 @@ Kernel find_kernel(graph::Op op) {
     case Op::doubly_stochastic: return cpu::doubly_stochastic;
     case Op::doubly_stochastic_grad: return cpu::doubly_stochastic_grad;
     case Op::windows: return cpu::windows;
+    case Op::new_windows: return cpu::new_windows;
+    case Op::window_rows: return cpu::window_rows;
     case Op::pool: return cpu::pool;
     case Op::pool_grad: return cpu::pool_grad;
     case Op::index_scores: return cpu::index_scores;

@@ -45,6 +45,7 @@ struct Operands {
     const bool same = q_segments.as<std::int32_t>()[b * S + s] == k_segments.as<std::int32_t>()[b * T + t];
     const std::int64_t first_pool = of.pools > 0 ? T - of.pools : 0;
     const bool is_pool = of.pools > 0 && t >= first_pool;
+    if (is_pool && of.tokens_of_pool > 0 && (t - first_pool + 1) * of.tokens_of_pool - 1 > q) return false;
     const bool in_reach = is_pool || ((of.window == 0 || q - k < of.window) && (of.chunk == 0 || q / of.chunk == k / of.chunk));
     const bool may_be_left_out = of.is_sparse && t >= first_pool;
     return same && q >= k && in_reach && (!may_be_left_out || ChosenKeys(chosen).has(b * S + s, t - first_pool));

@@ -22,16 +22,16 @@ Wide<T> dot(const T* a, const T* b, std::int64_t count) {
 // The sizes of query, key, weights, and the order of the queries.
 struct Sizes {
   std::int64_t B, S, T, H, D;
-  bool by_place;
+  graph::IndexScoresOf of;
   const std::int32_t* order;
 
   // Whether a query, counted over all rows, scores a key.
-  bool scores(std::int64_t query, std::int64_t key) const { return !by_place || key <= order[query]; }
+  bool scores(std::int64_t query, std::int64_t key) const { return !of.keys_by_place || (key + 1) * of.tokens_of_key - 1 <= order[query]; }
 
   explicit Sizes(const KernelCall& call)
       : B(call.operands[0].size(0)), S(call.operands[0].size(1)), T(call.operands[1].size(1)), H(call.operands[0].size(2)),
         D(call.operands[0].size(3)),
-        by_place(std::get<graph::IndexScoresOf>(call.attributes).keys_by_place), order(call.operands[3].as<std::int32_t>()) {}
+        of(std::get<graph::IndexScoresOf>(call.attributes)), order(call.operands[3].as<std::int32_t>()) {}
 };
 
 void index_scores(const KernelCall& call) {
@@ -93,7 +93,7 @@ void choose_keys(const KernelCall& call) {
       std::vector<std::int64_t> seen;
       for (std::int64_t t = 0; t < T; ++t) {
         const std::int64_t key = q / S * T + t;
-        if (of.keys_by_place && t > number(1, q)) break;
+        if (of.keys_by_place && (t + 1) * of.tokens_of_key - 1 > number(1, q)) break;
         if (number(4, key) == number(2, q) && number(3, key) <= number(1, q)) seen.push_back(t);
       }
       const auto rank = [&](std::int64_t t) { return rank_of(load(scores.as<F>()[q * T + t])); };
@@ -121,9 +121,12 @@ void copy_chosen(const KernelCall& call, std::size_t i) {
     E* to = made.as<E>() + b * K * width;
     std::fill_n(to, K * width, std::is_same_v<E, std::int32_t> ? E(-1) : E(0));
     std::int64_t k = 0;
-    chosen.each(b, [&](std::int64_t t) {
+    const auto take = [&](std::int64_t t) {
       if (k < K) std::copy_n(rows.as<E>() + (b * T + t) * width, width, to + k++ * width);
-    });
+    };
+    const std::int64_t first = std::get<graph::ChosenRowsOf>(call.attributes).first;
+    for (std::int64_t t = 0; t < first; ++t) take(t);
+    chosen.each(b, [&](std::int64_t t) { take(first + t); });
   }
 }
 

@@ -1,13 +1,16 @@
 // Keys that are made of several tokens each.
-// Shape suffixes: B rows, S tokens, N windows, C what a window is made of, D all dims behind it.
+// Shape suffixes: B rows, S tokens, R tokens that are kept, N windows, W windows of new tokens, C what a window is made of, D all dims
+// behind it.
 #include "graph/pooling.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "backend/element.h"
 #include "backend/reference/kernels.h"
+#include "graph/segments.h"
 
 namespace moesh::backend::reference {
 namespace {
@@ -28,6 +31,44 @@ void windows(const KernelCall& call) {
       }
       const bool goes_on = n > 0 && operand(0, first) == operand(0, first - C) + C;
       call.results[3].as<float>()[window] = goes_on ? 1.0f : 0.0f;
+    }
+  }
+}
+
+void new_windows(const KernelCall& call) {
+  const auto& of = std::get<graph::NewWindowsOf>(call.attributes);
+  const std::int64_t B = call.operands[0].size(0), S = call.operands[0].size(1), W = call.results[1].size(1);
+  const auto operand = [&](std::size_t i, std::int64_t token) { return call.operands[i].as<std::int32_t>()[token]; };
+  const auto result = [&](std::size_t i) { return call.results[i].as<std::int32_t>(); };
+  for (std::int64_t b = 0; b < B; ++b) {
+    for (std::int64_t token = b * S; token < (b + 1) * S; ++token)
+      result(0)[token] = graph::is_padding(operand(1, token)) ? graph::kNoSlot : operand(0, token);
+    auto window = static_cast<std::int32_t>(operand(0, b * S) / of.tokens);
+    for (std::int64_t w = b * W; w < (b + 1) * W; ++w, ++window) {
+      result(1)[w] = window < of.count ? window : graph::kNoSlot;
+      result(2)[w] = window * static_cast<std::int32_t>(of.tokens);
+      call.results[3].as<float>()[w] = window > 0 ? 1.0f : 0.0f;
+    }
+  }
+}
+
+void window_rows(const KernelCall& call) {
+  const View &kept = call.operands[0], &rows = call.operands[1], &to = call.results[0];
+  const std::int64_t before = std::get<graph::WindowRowsOf>(call.attributes).before;
+  const std::int64_t B = kept.size(0), R = kept.size(1), S = rows.size(1), W = to.size(1), C = to.size(2);
+  const std::int64_t bytes = to.count() * size_of(to.dtype) / std::max<std::int64_t>(1, B * W * C);
+  std::memset(to.data, 0, static_cast<std::size_t>(B * W * C * bytes));
+  for (std::int64_t b = 0; b < B; ++b) {
+    const std::int32_t* const positions = call.operands[2].as<std::int32_t>() + b * S;
+    for (std::int64_t i = 0; i < W * C; ++i) {
+      const std::int64_t place = (positions[0] / C - before) * C + i;
+      const auto take = [&](const View& from, std::int64_t token) {
+        std::memcpy(to.raw() + (b * W * C + i) * bytes, from.raw() + token * bytes, static_cast<std::size_t>(bytes));
+      };
+      if (place >= 0 && place < positions[0]) take(kept, b * R + place % R);
+      for (std::int64_t s = 0; s < S; ++s) {
+        if (positions[s] == place && place == positions[0] + s) take(rows, b * S + s);
+      }
     }
   }
 }
@@ -99,6 +140,8 @@ void pool_grad(const KernelCall& call) {
 Kernel find_pooling(graph::Op op) {
   switch (op) {
     case graph::Op::windows: return windows;
+    case graph::Op::new_windows: return new_windows;
+    case graph::Op::window_rows: return window_rows;
     case graph::Op::pool: return pool;
     case graph::Op::pool_grad: return pool_grad;
     default: return nullptr;

@@ -126,20 +126,17 @@ void pad(const KernelCall& call) {
 }
 
 void cache_write(const KernelCall& call) {
-  const auto& of = std::get<graph::CacheWriteOf>(call.attributes);
   const View& cache = call.operands[0];
-  const View& rows = call.operands[1];
   const View& to = call.results[0];
   if (to.data != cache.data) std::memcpy(to.data, cache.data, static_cast<std::size_t>(cache.count() * size_of(cache.dtype)));
   std::int64_t width = 1;
   for (std::size_t dim = 2; dim < cache.shape.size(); ++dim) width *= cache.shape[dim];
-  for (std::int64_t b = 0; b < rows.size(0); ++b) {
-    for (std::int64_t s = 0; s < rows.size(1); ++s) {
-      const std::int64_t token = b * rows.size(1) + s;
-      const std::int64_t slot = b * cache.size(1) + checked_slot(call.operands[2].as<std::int32_t>()[token], cache.size(1), of);
-      for (std::int64_t i = 0; i < width; ++i) copy_element(to, slot * width + i, rows, token * width + i);
+  each_written(call, [&](const WrittenRows& of) {
+    for (std::int64_t token = 0; token < of.rows.size(0) * of.rows.size(1); ++token) {
+      const std::int64_t slot = of.slot_of(token, cache.size(1));
+      for (std::int64_t i = 0; i < width && slot != graph::kNoSlot; ++i) copy_element(to, slot * width + i, of.rows, token * width + i);
     }
-  }
+  });
 }
 
 }  // namespace

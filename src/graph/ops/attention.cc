@@ -39,6 +39,7 @@ bool inputs_fit(const NodeView& v, Inputs inputs) {
     if (v.operand(i).shape != Shape{k[0], k[1]}) return false;
   }
   const std::int64_t pools = v.of<AttentionOf>().pools;
+  if (v.of<AttentionOf>().tokens_of_pool < 0) return false;
   if (pools < 0 || pools > k[1] || (pools > 0 && !inputs.has_key_tokens())) return false;
   if (inputs.is_sparse && !are_chosen_keys(v.operand(inputs.chosen()), {q[0], q[1], pools > 0 ? pools : k[1]})) return false;
   return !inputs.has_sinks() || v.operand(inputs.count - 1).shape == Shape{q[2]};
@@ -66,21 +67,28 @@ std::string attention_grad_shapes(const NodeView& v) {
   return fits ? "" : "what attention takes, and its cotangent";
 }
 
-// The largest number of keys that a query sees.
+// The largest number of keys of single tokens that a query sees.
 double keys_in_reach(const NodeView& v) {
   const auto& of = v.of<AttentionOf>();
-  double keys = static_cast<double>(v.operand(1).shape[1]);
+  double keys = static_cast<double>(v.operand(1).shape[1] - of.pools);
   if (of.window > 0) keys = std::min(keys, static_cast<double>(of.window));
   if (of.chunk > 0) keys = std::min(keys, static_cast<double>(of.chunk));
   return keys;
 }
 
+// The pools that some query sees: a single new token sees all that are kept, those of a prompt the pools that it fills.
+double pools_in_reach(const NodeView& v) {
+  const auto& of = v.of<AttentionOf>();
+  const std::int64_t queries = v.operand(0).shape[1];
+  const bool is_prompt = of.tokens_of_pool > 0 && queries > 1;
+  return static_cast<double>(is_prompt ? std::min(of.pools, queries / of.tokens_of_pool) : of.pools);
+}
+
 // The average number of keys that a query sees: those of a whole row or prompt up to its own; a single new token sees all that are kept.
 double keys_of_a_query(const NodeView& v) {
   const std::int64_t queries = v.operand(0).shape[1];
-  if (queries <= 1) return keys_in_reach(v);
-  const auto& of = v.of<AttentionOf>();
-  return pairs_seen(queries, of) / static_cast<double>(queries) + static_cast<double>(of.pools) / 2;
+  if (queries <= 1) return keys_in_reach(v) + pools_in_reach(v);
+  return pairs_seen(queries, v.of<AttentionOf>()) / static_cast<double>(queries) + pools_in_reach(v) / 2;
 }
 
 // The share of keys and values that some query sees.
@@ -88,7 +96,7 @@ double keys_read(const NodeView& v, std::size_t operand) {
   const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
   const bool are_keys = operand == 1 || operand == 2;
   if (!are_keys || queries >= keys - v.of<AttentionOf>().pools) return 1;
-  return (queries > 1 ? static_cast<double>(queries) : keys_in_reach(v)) / static_cast<double>(keys);
+  return ((queries > 1 ? static_cast<double>(queries) : keys_in_reach(v)) + pools_in_reach(v)) / static_cast<double>(keys);
 }
 
 // Queries may be sharded along their length, in which case each device reads all keys; heads may be sharded as far as the key heads can be.
@@ -151,22 +159,29 @@ void highest_factors(const NodeView& v, FactorTable& table) {
   table.takes({a, b, c}).gives({a, b, c});
 }
 
+// Whether the rows have slots, and fit the cache.
+bool are_written(const Value& rows, const Value& slots, const Value& cache) {
+  if (cache.shape.size() < 2 || rows.shape.size() != cache.shape.size()) return false;
+  Shape wanted = cache.shape;
+  wanted[1] = rows.shape[1];
+  return rows.shape == wanted && slots.shape == first_sizes(wanted, 2) && rows.dtype == cache.dtype;
+}
+
 std::string cache_write_shapes(const NodeView& v) {
-  const std::string wanted = "a cache [B, T, ...] with rows [B, S, ...] and slots [B, S]";
-  const Shape& cache = v.operand(0).shape;
-  Shape rows = v.operand(1).shape;
-  if (cache.size() < 2 || rows.size() != cache.size()) return wanted;
-  const Shape tokens = first_sizes(rows, 2);
-  rows[1] = cache[1];
-  const bool fits = rows == cache && v.operand(2).shape == tokens && v.operand(1).dtype == v.operand(0).dtype &&
-                    is_like(v.operand(0), v.result(0));
-  return fits ? "" : wanted;
+  const Value& cache = v.operand(0);
+  bool fits = is_like(cache, v.result(0)) && v.operands() % 2 == 1;
+  for (std::size_t i = 1; fits && i < v.operands(); i += 2) fits = are_written(v.operand(i), v.operand(i + 1), cache);
+  const std::int64_t pools = v.of<CacheWriteOf>().pools;
+  fits = fits && pools >= 0 && pools <= cache.shape[1] && (pools > 0) == (v.operands() > 3);
+  return fits ? "" : "a cache [B, T, ...] with rows [B, S, ...] and slots [B, S]";
 }
 
 // The dims of slots and of new tokens are whole; the batch and the dims of a token's data may be sharded.
 void cache_write_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> cache = table.own_but(v.operand(0).shape, {1});
-  table.takes(cache).takes(cache).takes({cache[0], kWhole}).gives(cache).in_place();
+  table.takes(cache);
+  for (std::size_t i = 1; i < v.operands(); i += 2) table.takes(cache).takes({cache[0], kWhole});
+  table.gives(cache).in_place();
 }
 
 }  // namespace
@@ -198,7 +213,7 @@ const OpFacts kHighest{.name = "highest",
                        .gradient = kNoGradient};
 const OpFacts kCacheWrite{.name = "cache_write",
                           .attributes = blank<CacheWriteOf>,
-                          .takes = {3},
+                          .takes = {3, 5},
                           .gives = {1},
                           .shapes = cache_write_shapes,
                           .factors = cache_write_factors,

@@ -26,7 +26,7 @@ bool are_indexed(const NodeView& v) {
 Shape scores_of(const NodeView& v) { return {v.operand(0).shape[0], v.operand(0).shape[1], v.operand(1).shape[1]}; }
 
 std::string index_scores_shapes(const NodeView& v) {
-  const bool fits = are_indexed(v) && are_scores(v.result(0), scores_of(v), v.operand(0).dtype);
+  const bool fits = are_indexed(v) && are_scores(v.result(0), scores_of(v), v.operand(0).dtype) && v.of<IndexScoresOf>().tokens_of_key > 0;
   return fits ? "" : "queries [B, S, H, D], keys [B, T, D], weights [B, S, H] in the wide type, and order [B, S]";
 }
 
@@ -38,16 +38,18 @@ std::string index_scores_grad_shapes(const NodeView& v) {
 
 // The average number of keys that a query scores: all, or those up to its own; a single new token is behind all that are kept.
 double keys_scored(const NodeView& v) {
-  const std::int64_t queries = v.operand(0).shape[1];
-  const bool is_causal = v.of<IndexScoresOf>().keys_by_place && queries > 1;
-  return is_causal ? static_cast<double>(queries + 1) / 2 : static_cast<double>(v.operand(1).shape[1]);
+  const auto& of = v.of<IndexScoresOf>();
+  const std::int64_t queries = v.operand(0).shape[1], tokens = of.tokens_of_key;
+  const bool is_causal = of.keys_by_place && queries > 1;
+  return is_causal ? static_cast<double>(queries + 1) / static_cast<double>(2 * tokens) : static_cast<double>(v.operand(1).shape[1]);
 }
 
 // The share of keys that some query scores.
 double index_keys_read(const NodeView& v, std::size_t operand) {
+  const auto& of = v.of<IndexScoresOf>();
   const std::int64_t queries = v.operand(0).shape[1], keys = v.operand(1).shape[1];
-  if (operand != 1 || !v.of<IndexScoresOf>().keys_by_place || queries == 1) return 1;
-  return std::min(1.0, static_cast<double>(queries) / static_cast<double>(keys));
+  if (operand != 1 || !of.keys_by_place || queries == 1) return 1;
+  return std::min(1.0, static_cast<double>(queries) / static_cast<double>(keys * of.tokens_of_key));
 }
 
 // Each device scores all keys of its rows; scores add up over heads.
@@ -76,7 +78,8 @@ std::string choose_keys_shapes(const NodeView& v) {
   const Shape& scores = v.operand(0).shape;
   const DType dtype = v.operand(0).dtype;
   const bool is_wide = is_floating(dtype) && dtype == wide_of(dtype);
-  bool fits = scores.size() == 3 && is_wide && v.of<ChooseKeysOf>().keys > 0 && are_chosen_keys(v.result(0), scores);
+  const auto& of = v.of<ChooseKeysOf>();
+  bool fits = scores.size() == 3 && is_wide && of.keys > 0 && of.tokens_of_key > 0 && are_chosen_keys(v.result(0), scores);
   for (std::size_t i = 1; fits && i < 5; ++i) {
     fits = v.operand(i).shape == Shape{scores[0], scores[i < 3 ? 1 : 2]} && v.operand(i).dtype == DType::int32;
   }
@@ -91,14 +94,15 @@ void choose_keys_factors(const NodeView& v, FactorTable& table) {
 
 std::string chosen_rows_shapes(const NodeView& v) {
   const Shape& chosen = v.operand(0).shape;
+  const std::int64_t first = v.of<ChosenRowsOf>().first;
   bool fits = v.results() + 1 == v.operands() && chosen.size() == 3 && chosen[1] == 1 && v.operand(1).shape.size() >= 2 &&
-              v.result(0).shape.size() >= 2;
+              v.result(0).shape.size() >= 2 && first >= 0 && first <= std::min(v.operand(1).shape[1], v.result(0).shape[1]);
   for (std::size_t i = 1; fits && i < v.operands(); ++i) {
     const Value &rows = v.operand(i), &made = v.result(i - 1);
     Shape wanted = rows.shape;
     if (wanted.size() < 2) return "rows [B, T, ...]";
     wanted[1] = v.result(0).shape[1];
-    fits = are_chosen_keys(v.operand(0), {rows.shape[0], 1, v.operand(1).shape[1]}) && rows.shape[1] == v.operand(1).shape[1] &&
+    fits = are_chosen_keys(v.operand(0), {rows.shape[0], 1, v.operand(1).shape[1] - first}) && rows.shape[1] == v.operand(1).shape[1] &&
            made.shape == wanted && made.dtype == rows.dtype && (is_floating(rows.dtype) || rows.dtype == DType::int32);
   }
   return fits ? "" : "keys chosen for one query, and rows [B, T, ...]";
@@ -205,7 +209,7 @@ const OpFacts kChooseKeys{.name = "choose_keys",
                           .gradient = kNoGradient,
                           .kernel = KernelKind::norm};
 const OpFacts kChosenRows{.name = "chosen_rows",
-                          .attributes = blank<std::monostate>,
+                          .attributes = blank<ChosenRowsOf>,
                           .takes = {2, kMany},
                           .gives = {1, kMany},
                           .shapes = chosen_rows_shapes,

@@ -25,7 +25,7 @@ extern const OpFacts kCausalConv, kCausalConvGrad, kDeltaRule, kDeltaRuleGrad;
 // streams.cc
 extern const OpFacts kDoublyStochastic, kDoublyStochasticGrad;
 // pooling.cc
-extern const OpFacts kWindows, kPool, kPoolGrad;
+extern const OpFacts kWindows, kNewWindows, kWindowRows, kPool, kPoolGrad;
 // loss.cc
 extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores, kPositions, kVocabLoss;
 // routing.cc

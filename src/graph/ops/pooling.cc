@@ -1,5 +1,5 @@
 // Keys that are made of several tokens each.
-// Shape suffixes: B rows, S tokens, N windows, C what a window is made of.
+// Shape suffixes: B rows, S tokens, N windows, W windows of new tokens, C what a window is made of.
 #include "graph/pooling.h"
 
 #include <algorithm>
@@ -24,6 +24,49 @@ std::string windows_shapes(const NodeView& v) {
 
 // A window may begin in the tokens of one device and end in those of the next, so a row is whole.
 void windows_factors(const NodeView& v, FactorTable& table) { table.alike({table.factor(v.operand(0).shape[0]), kWhole}); }
+
+std::string new_windows_shapes(const NodeView& v) {
+  const std::string wanted = "positions and segments [B, S], their slots [B, S], and three of windows [B, W]";
+  const Shape &tokens = v.operand(0).shape, &windows = v.result(1).shape;
+  const auto& of = v.of<NewWindowsOf>();
+  const auto are = [&](const Value& value, const Shape& shape, DType dtype) { return value.shape == shape && value.dtype == dtype; };
+  const bool fits = tokens.size() == 2 && windows.size() == 2 && windows[0] == tokens[0] && of.tokens > 0 && of.count >= windows[1] &&
+                    are(v.operand(0), tokens, DType::int32) && are(v.operand(1), tokens, DType::int32) &&
+                    are(v.result(0), tokens, DType::int32) && are(v.result(1), windows, DType::int32) &&
+                    are(v.result(2), windows, DType::int32) && are(v.result(3), windows, DType::float32);
+  return fits ? "" : wanted;
+}
+
+void new_windows_factors(const NodeView& v, FactorTable& table) { table.alike({table.factor(v.operand(0).shape[0]), kWhole}); }
+
+std::string window_rows_shapes(const NodeView& v) {
+  const std::string wanted = "kept [B, R, ...] and new [B, S, ...] of tokens, their positions [B, S], and windows [B, W, C, ...]";
+  const Value &kept = v.operand(0), &rows = v.operand(1), &made = v.result(0);
+  if (kept.shape.size() < 2 || made.shape.size() != kept.shape.size() + 1 || rows.shape.size() != kept.shape.size()) return wanted;
+  Shape of_new = kept.shape, of_windows = made.shape;
+  of_new[1] = rows.shape[1];
+  of_windows.erase(of_windows.begin() + 1);
+  of_windows[1] = kept.shape[1];
+  const std::int64_t before = v.of<WindowRowsOf>().before;
+  const bool fits = rows.shape == of_new && of_windows == kept.shape && rows.dtype == kept.dtype && made.dtype == kept.dtype &&
+                    v.operand(2).shape == first_sizes(rows.shape, 2) && v.operand(2).dtype == DType::int32 && before >= 0 &&
+                    made.shape[1] > before && kept.shape[1] >= (before + 1) * made.shape[2];
+  return fits ? "" : wanted;
+}
+
+// A window and what it is made of is whole.
+void window_rows_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> tokens = table.own_but(v.operand(0).shape, {1});
+  std::vector<int> windows = tokens;
+  windows.insert(windows.begin() + 1, kWhole);
+  table.takes(tokens).takes(tokens).takes({tokens[0], kWhole}).gives(windows);
+}
+
+// All windows but those of new tokens.
+double window_rows_read(const NodeView& v, std::size_t operand) {
+  const std::int64_t most = (v.of<WindowRowsOf>().before + 1) * v.result(0).shape[2];
+  return operand > 0 ? 1 : std::min(1.0, static_cast<double>(most) / static_cast<double>(v.operand(0).shape[1]));
+}
 
 // Whether `made` is the shape of pools of such values, and `gates` are gates of them.
 bool are_pools(const Value& values, const Value& gates, const Value& made) {
@@ -74,6 +117,22 @@ const OpFacts kWindows{.name = "windows",
                        .shapes = windows_shapes,
                        .factors = windows_factors,
                        .gradient = nothing_flows_back};
+const OpFacts kNewWindows{.name = "new_windows",
+                          .attributes = blank<NewWindowsOf>,
+                          .takes = {2},
+                          .gives = {4},
+                          .shapes = new_windows_shapes,
+                          .factors = new_windows_factors,
+                          .gradient = kNoGradient};
+const OpFacts kWindowRows{.name = "window_rows",
+                          .attributes = blank<WindowRowsOf>,
+                          .takes = {3},
+                          .gives = {1},
+                          .shapes = window_rows_shapes,
+                          .factors = window_rows_factors,
+                          .gradient = kNoGradient,
+                          .kernel = KernelKind::rows,
+                          .part_read = window_rows_read};
 const OpFacts kPool{.name = "pool",
                     .attributes = blank<std::monostate>,
                     .takes = {2},

@@ -142,6 +142,52 @@ TEST(Attention, OfPoolsAndItsGradientsAreThePlainOnes) {
   }
 }
 
+// New tokens of rows whose earlier ones are cached: the nearest keys at slots that wrap, and pools by place. Pools behind the queries say
+// of themselves that they are seen.
+Call of_cached_pools(DType dtype, std::int64_t queries, std::int64_t heads, std::int64_t tokens_of_pool, bool are_numbers = true) {
+  constexpr std::int64_t kRows = 2, kSlots = 24, kPools = 300, kDim = 16;
+  constexpr std::int64_t kFirst[kRows] = {700, 5};  // positions
+  const Shape keys{kRows, kSlots + kPools, 1, kDim}, tokens{kRows, kSlots + kPools};
+  AttentionOf of{.window = 9, .score_scale = 0.3};
+  of.pools = kPools;
+  of.tokens_of_pool = tokens_of_pool;
+  Tensor key = noise(dtype, keys, 2), order(DType::int32, tokens), segments = filled(DType::int32, tokens, 1);
+  Tensor query_order(DType::int32, {kRows, queries});
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    const std::int64_t last = kFirst[row] + queries - 1;
+    for (std::int64_t i = 0; i < queries; ++i) query_order.set(row * queries + i, static_cast<double>(kFirst[row] + i));
+    for (std::int64_t position = std::max<std::int64_t>(0, last - kSlots + 1); position <= last; ++position)
+      order.set(row * (kSlots + kPools) + position % kSlots, static_cast<double>(position));
+    for (std::int64_t slot = last + 1; slot < kSlots; ++slot) segments.set(row * (kSlots + kPools) + slot, 0);
+    for (std::int64_t pool = 0; pool < kPools; ++pool) {
+      const std::int64_t at = row * (kSlots + kPools) + kSlots + pool, end = (pool + 1) * tokens_of_pool - 1;
+      order.set(at, static_cast<double>(end <= last ? end : 0));
+      for (std::int64_t i = at * kDim; !are_numbers && end > last && i < (at + 1) * kDim; ++i)
+        key.set(i, std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+  return {Op::attention,
+          of,
+          {noise(dtype, {kRows, queries, heads, kDim}, 1), key, key, query_order, filled(DType::int32, {kRows, queries}, 1), order,
+           segments, noise(dtype, {heads}, 4)},
+          {Tensor(dtype, {kRows, queries, heads, kDim})}};
+}
+
+TEST(Attention, OfCachedPoolsIsThePlainOneAndDoesNotLookBehindTheQueries) {
+  for (const DType dtype : floating_types()) {
+    for (const std::int64_t heads : {1, 8, 40}) {
+      for (const std::int64_t tokens : {4, 7, 128}) {
+        for (const std::int64_t queries : {1, 3, 12}) {
+          const Call call = of_cached_pools(dtype, queries, heads, tokens);
+          hold_to_plain(call);
+          hold_to_plain(sparse(call));
+          EXPECT_EQ(run(of_cached_pools(dtype, queries, heads, tokens, false))[0].bytes, run(call)[0].bytes);
+        }
+      }
+    }
+  }
+}
+
 TEST(Attention, OfWideHeadsAndItsGradientsAreThePlainOnes) {
   for (const DType dtype : floating_types()) {
     const Call call = call_of(dtype, {1, 40, 2, 1, 80, 40}, {}, false);

@@ -168,6 +168,26 @@ TEST(IndexScores, AndChoicesDoNotLookBehindTheQueries) {
   }
 }
 
+// Keys of five tokens each.
+TEST(IndexScores, AndChoicesAmongPoolsByPlaceAreThePlainOnes) {
+  for (const IndexSizes& s : index_sizes()) {
+    for (const DType dtype : floating_types()) {
+      Call call = scores_call(dtype, s);
+      call.attributes = graph::IndexScoresOf{true, 5};
+      for (std::int64_t i = 1; i < call.operands[3].count(); ++i) call.operands[3].set(i, 5 * call.operands[3].at(i) + static_cast<double>(i % 5));
+      hold_to_plain(call);
+      if (dtype == DType::bfloat16) continue;
+      const Tensors of_query{call.operands[3], filled(DType::int32, {s.rows, s.queries}, 1)};
+      const Tensors of_keys{draws({s.rows, s.keys}, 3, 9), filled(DType::int32, {s.rows, s.keys}, 1)};
+      hold_to_plain(choice_call(noise(wide_of(dtype), {s.rows, s.queries, s.keys}, 3), {4, true, true, 5}, of_query, of_keys));
+    }
+  }
+  const Tensors of_query{values(DType::int32, {1, 1}, {10}), values(DType::int32, {1, 1}, {1})};
+  const Tensors of_keys{filled(DType::int32, {1, 4}, 0), filled(DType::int32, {1, 4}, 1)};
+  EXPECT_EQ(chosen_by(choice_call(values(DType::float32, {1, 1, 4}, {1, 2, 3, 4}), {1, true, true, 4}, of_query, of_keys), 0), KeyList{1})
+      << "the third key's last token is behind the query";
+}
+
 // Random keys up to a query's own, the own one among them.
 Tensor random_choice(std::int64_t rows, std::int64_t queries, std::int64_t keys, std::int64_t most) {
   const Tensors tokens{Tensor(DType::int32, {rows, queries}), filled(DType::int32, {rows, queries}, 1)};
@@ -182,17 +202,32 @@ TEST(ChosenRows, AreThePlainOnesOfAnyType) {
   for (const DType dtype : floating_types()) {
     for (const std::int64_t room : {20, 30}) {
       hold_to_plain({Op::chosen_rows,
-                     {},
+                     graph::ChosenRowsOf{},
                      {chosen, noise(dtype, {3, 70, 5}, 1), draws({3, 70}, 2, 9), noise(dtype, {3, 70, 2, 3}, 3)},
                      {Tensor(dtype, {3, room, 5}), Tensor(DType::int32, {3, room}), Tensor(dtype, {3, room, 2, 3})}});
     }
   }
 }
 
+TEST(ChosenRows, StandBehindTheRowsThatAreTakenAnyhow) {
+  const Tensor chosen = random_choice(3, 1, 70, 20);
+  for (const DType dtype : floating_types()) {
+    hold_to_plain({Op::chosen_rows,
+                   graph::ChosenRowsOf{9},
+                   {chosen, noise(dtype, {3, 79, 5}, 1), draws({3, 79}, 2, 9)},
+                   {Tensor(dtype, {3, 31, 5}), Tensor(DType::int32, {3, 31})}});
+  }
+  const Tensors made = run({Op::chosen_rows,
+                            graph::ChosenRowsOf{2},
+                            {values(DType::int32, {1, 1, 1}, {0b100}), values(DType::int32, {1, 5}, {5, 6, 7, 8, 9})},
+                            {Tensor(DType::int32, {1, 4})}});
+  expect_near(made[0], values(DType::int32, {1, 4}, {5, 6, 9, -1}), 0);
+}
+
 TEST(ChosenRows, EndInWhatNoTokenHas) {
   const Tensor chosen = values(DType::int32, {1, 1, 1}, {0b1010});
   const Tensors made = run({Op::chosen_rows,
-                            {},
+                            graph::ChosenRowsOf{},
                             {chosen, values(DType::float32, {1, 4, 1}, {1, 2, 3, 4}), values(DType::int32, {1, 4}, {5, 6, 7, 8})},
                             {Tensor(DType::float32, {1, 3, 1}), Tensor(DType::int32, {1, 3})}});
   expect_near(made[0], values(DType::float32, {1, 3, 1}, {2, 4, 0}), 0);

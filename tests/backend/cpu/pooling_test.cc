@@ -83,5 +83,66 @@ TEST(Windows, KnowTheirTexts) {
   EXPECT_EQ(made[3].bytes, values(DType::float32, {1, 6}, {0, 1, 1, 0, 1, 1}).bytes);
 }
 
+Call new_windows(const graph::NewWindowsOf& of, std::int64_t windows, const Tensor& positions, const Tensor& segments) {
+  const Shape of_windows{positions.shape[0], windows};
+  const Tensor whole(DType::int32, of_windows);
+  return {Op::new_windows, of, {positions, segments}, {Tensor(DType::int32, positions.shape), whole, whole, Tensor(DType::float32, of_windows)}};
+}
+
+TEST(NewWindows, AreThePlainOnes) {
+  for (const std::int64_t tokens : {1, 3, 4, 50}) {
+    hold_to_plain(new_windows({tokens, 5}, 3, draws({4, 7}, 1, 30), draws({4, 7}, 2, 2)));
+  }
+}
+
+// A row within its second window and one that begins, of three windows in all. The last token of the second row is padding.
+TEST(NewWindows, BeginWithThatOfTheFirstToken) {
+  const Tensor positions = values(DType::int32, {2, 3}, {7, 8, 9, 0, 1, 2});
+  const Tensor segments = values(DType::int32, {2, 3}, {3, 3, 3, 1, 1, 0});
+  const Tensors made = run(new_windows({4, 3}, 3, positions, segments));
+  EXPECT_EQ(made[0].bytes, values(DType::int32, {2, 3}, {7, 8, 9, 0, 1, graph::kNoSlot}).bytes);
+  EXPECT_EQ(made[1].bytes, values(DType::int32, {2, 3}, {1, 2, graph::kNoSlot, 0, 1, 2}).bytes);
+  EXPECT_EQ(made[2].bytes, values(DType::int32, {2, 3}, {4, 8, 12, 0, 4, 8}).bytes);
+  EXPECT_EQ(made[3].bytes, values(DType::float32, {2, 3}, {1, 1, 1, 0, 1, 1}).bytes);
+}
+
+// New tokens at consecutive positions, in the second row one and padding, with windows of four.
+Call window_rows(DType dtype, std::int64_t before, std::int64_t windows, const Shape& rest) {
+  const auto shape = [&](Shape first) {
+    first.insert(first.end(), rest.begin(), rest.end());
+    return first;
+  };
+  return {Op::window_rows,
+          graph::WindowRowsOf{before},
+          {noise(dtype, shape({3, 8}), 1), noise(dtype, shape({3, 5}), 2),
+           values(DType::int32, {3, 5}, {11, 12, 13, 14, 15, 6, 7, 7, 7, 7, 0, 1, 2, 3, 4})},
+          {Tensor(dtype, shape({3, windows, 4}))}};
+}
+
+TEST(WindowRows, AreThePlainOnesOfAnyType) {
+  for (const DType dtype : floating_types()) {
+    for (const Shape& rest : {Shape{}, Shape{5}, Shape{2, 70}}) {
+      for (const std::int64_t before : {0, 1}) hold_to_plain(window_rows(dtype, before, 2 + before, rest));
+    }
+  }
+}
+
+TEST(WindowRows, AreThoseOfEarlierTokensThenOfNewOnes) {
+  const Tensor kept = values(DType::float32, {1, 4}, {108, 109, 110, 107});  // the last tokens, at slots that wrap
+  const Tensor rows = values(DType::float32, {1, 3}, {11, 12, 0});
+  const Call call{Op::window_rows,
+                  graph::WindowRowsOf{0},
+                  {kept, rows, values(DType::int32, {1, 3}, {11, 12, 12})},
+                  {Tensor(DType::float32, {1, 2, 4})}};
+  expect_near(run(call)[0], values(DType::float32, {1, 2, 4}, {108, 109, 110, 11, 12, 0, 0, 0}), 0);
+  Call first = call;
+  first.operands[2] = values(DType::int32, {1, 3}, {0, 1, 2});
+  first.operands[0] = values(DType::float32, {1, 8}, {1, 2, 3, 4, 5, 6, 7, 8});
+  first.attributes = graph::WindowRowsOf{1};
+  expect_near(run(first)[0], values(DType::float32, {1, 2, 4}, {0, 0, 0, 0, 11, 12, 0, 0}), 0);
+}
+
+TEST(WindowRows, DoNotSeeWhatMemoryHolds) { expect_not_to_see_what_memory_holds(window_rows(DType::float32, 1, 3, {3})); }
+
 }  // namespace
 }  // namespace moesh::backend::test

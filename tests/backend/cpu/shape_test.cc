@@ -109,6 +109,41 @@ TEST(Shape, CachesArePlainlyWritten) {
   }
 }
 
+// Three rows of tokens among the first five slots, and two of pools among the last two.
+TEST(Shape, CachesOfTokensAndPoolsArePlainlyWritten) {
+  const Tensor slots = values(DType::int32, {2, 3}, {4, 6, 2, 1, graph::kNoSlot, 10});
+  const Tensor of_pools = values(DType::int32, {2, 2}, {1, graph::kNoSlot, 0, 1});
+  for (const DType dtype : all_types()) {
+    const graph::CacheWriteOf of{.wraps = true, .skips = true, .pools = 2};
+    const Call call{Op::cache_write,
+                    of,
+                    {numbered(dtype, {2, 7, 3}), numbered(dtype, {2, 3, 3}), slots, numbered(dtype, {2, 2, 3}), of_pools},
+                    {Tensor(dtype, {2, 7, 3})}};
+    hold_to_plain(call);
+  }
+  const Tensor cache = values(DType::float32, {1, 4, 1}, {1, 2, 3, 4});
+  const Tensor made = run({Op::cache_write,
+                           graph::CacheWriteOf{.wraps = true, .pools = 2},
+                           {cache, values(DType::float32, {1, 1, 1}, {10}), values(DType::int32, {1, 1}, {3}),
+                            values(DType::float32, {1, 1, 1}, {20}), values(DType::int32, {1, 1}, {0})},
+                           {cache}})[0];
+  expect_near(made, values(DType::float32, {1, 4, 1}, {1, 10, 20, 4}), 0);
+}
+
+TEST(Shape, APoolHasASlotOrNone) {
+  const auto written_to = [](double slot, bool skips) {
+    const Tensor cache(DType::float32, {1, 3, 1}), row(DType::float32, {1, 1, 1});
+    const Tensor first = values(DType::int32, {1, 1}, {0}), of_pool = values(DType::int32, {1, 1}, {slot});
+    return message_of([&] {
+      run({Op::cache_write, graph::CacheWriteOf{.wraps = true, .skips = skips, .pools = 2}, {cache, row, first, row, of_pool}, {cache}});
+    });
+  };
+  EXPECT_EQ(written_to(1, true), "no error");
+  EXPECT_EQ(written_to(-1, true), "no error");
+  EXPECT_THAT(written_to(2, true), ::testing::HasSubstr("position 2 has no slot in a cache of 2"));
+  EXPECT_THAT(written_to(-1, false), ::testing::HasSubstr("position -1 has no slot in a cache of 2"));
+}
+
 TEST(Shape, ACacheIsWrittenWhereItLiesOrBesideIt) {
   const Tensor cache = values(DType::float32, {1, 4, 1}, {1, 2, 3, 4});
   const Tensor rows = values(DType::float32, {1, 2, 1}, {10, 20});
