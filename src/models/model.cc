@@ -14,6 +14,7 @@
 #include "models/stack.h"
 #include "models/vocabulary.h"
 #include "nn/cache.h"
+#include "nn/pooling.h"
 #include "nn/streams.h"
 #include "sharding/labels.h"
 
@@ -125,10 +126,6 @@ void check_decoding(const ModelRequest& request, const DecodeShape& shape) {
     refuse(fmt::format("{} new tokens a row with a cache for {} positions", shape.new_tokens, shape.cache_slots), "decoding",
            "choose at least one token, and a cache with room for the prompt and what follows it");
   }
-  if (request.shape.block == config::Block::deepseek4) {
-    refuse("decoding with compressed attention is not there yet", request.settings.origin("attention_type").where,
-           "train, plan or verify such a model");
-  }
   if (config::has_pipeline(request.settings)) {
     refuse("decoding does not run over pipeline stages", request.settings.origin("ici_pipeline_parallelism").where,
            "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1");
@@ -199,6 +196,8 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
     tokens.near_key_order = cached("near_positions", positions, near);
     tokens.near_key_segments = cached("near_segments", tokens.segments, near);
   }
+  tokens.windows = nn::windows_of_layers(builder, context, tokens);
+  if (request.shape.given_layers > 0) tokens.ids = ids;
   add_draws(builder, context, {labels::none, labels::none}, tokens);
   const Tensor logits_BSV = build_trunk(builder, context, ids, tokens).logits_BSV;
   if (shape.gives_logits) mark_logits(builder, context, logits_BSV);

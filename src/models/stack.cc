@@ -52,23 +52,34 @@ Tensor sum_of(const std::vector<Tensor>& scalars) {
 constexpr std::array kOfAllLayers{&Tokens::positions,    &Tokens::order,          &Tokens::segments,          &Tokens::key_order,
                                   &Tokens::key_segments, &Tokens::near_key_order, &Tokens::near_key_segments, &Tokens::numbers,
                                   &Tokens::ids};
+constexpr std::array kOfWindows{&nn::Windows::last,        &nn::Windows::segments,   &nn::Windows::positions, &nn::Windows::go_on,
+                                &nn::Windows::token_slots, &nn::Windows::pool_slots, &nn::Windows::key_order, &nn::Windows::key_segments};
+
+// Calls see(tensor) for those that are present.
+template <typename Of, typename See>
+void each_of_all_layers(Of& tokens, const See& see) {
+  for (const auto member : kOfAllLayers) {
+    if (tokens.*member) see(tokens.*member);
+  }
+  for (auto& windows : tokens.windows) {
+    for (const auto member : kOfWindows) {
+      if (windows.*member) see(windows.*member);
+    }
+  }
+}
 
 std::vector<Tensor> packed(const Tokens& tokens) {
   std::vector<Tensor> present;
-  for (const auto member : kOfAllLayers) {
-    if (tokens.*member) present.push_back(tokens.*member);
-  }
+  each_of_all_layers(tokens, [&](const Tensor& tensor) { present.push_back(tensor); });
   return present;
 }
 
 // The reverse of packed: the same members are present as in `packed`.
-Tokens unpacked(const std::vector<Tensor>& tensors, const Tokens& packed) {
-  Tokens tokens;
+Tokens unpacked(const std::vector<Tensor>& tensors, Tokens packed) {
   std::size_t next = 0;
-  for (const auto member : kOfAllLayers) {
-    if (packed.*member) tokens.*member = tensors[next++];
-  }
-  return tokens;
+  each_of_all_layers(packed, [&](Tensor& tensor) { tensor = tensors[next++]; });
+  packed.draw_keys = {};
+  return packed;
 }
 
 // The keys with the stacked dims of the iterations at the front.

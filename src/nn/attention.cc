@@ -170,7 +170,7 @@ Attended attend(Builder& builder, const Context& context, Tensor query, Tensor k
   if (context.trains() && tokens.key_order) {
     operands.insert(operands.end(), {tokens.key_order, tokens.key_segments});
   } else if (!context.trains()) {
-    of.keys_by_place = key.size(1) == context.cache_slots;
+    of.keys_by_place = key.size(1) - of.pools == context.cache_slots;
     if (of.keys_by_place)
       operands.insert(operands.end(), {tokens.key_order, tokens.key_segments});
     else

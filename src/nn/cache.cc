@@ -30,15 +30,29 @@ std::int64_t near_slots(const Context& context) {
 
 Tensor update_cache(Builder& builder, const Context& context, const std::string& name, Tensor rows, Tensor positions, std::int64_t slots,
                     Labels labels) {
-  const graph::Scope scope(builder, "cache");
   Shape shape = rows.shape();
   shape[1] = slots;
-  const Tensor before = builder.state(name, std::move(shape), rows.dtype(), labels);
-  // Constrained to the layout in which it is kept, because the ops that read it may want another.
-  const Tensor written = graph::cache_write(before, rows, positions, {.wraps = slots < context.cache_slots});
-  const Tensor after = constrain(name + "_kept", written, std::move(labels));
-  builder.keep(before, after);
-  return after;
+  const Tensor before = kept_state(builder, name, std::move(shape), rows.dtype(), labels);
+  return keep_state(builder, name, before, write_cache(builder, before, {rows, positions}, {.wraps = slots < context.cache_slots}),
+                    std::move(labels));
+}
+
+Tensor write_cache(Builder& builder, Tensor cache, const std::vector<Tensor>& rows_and_slots, graph::CacheWriteOf of) {
+  const graph::Scope scope(builder, "cache");
+  return graph::cache_write(cache, rows_and_slots, of);
+}
+
+Tensor kept_state(Builder& builder, const std::string& name, Shape shape, DType dtype, Labels labels) {
+  const graph::Scope scope(builder, "cache");
+  return builder.state(name, std::move(shape), dtype, std::move(labels));
+}
+
+Tensor keep_state(Builder& builder, const std::string& name, Tensor before, Tensor after, Labels labels) {
+  const graph::Scope scope(builder, "cache");
+  // Constrained because the ops that read it may want another layout.
+  const Tensor kept = constrain(name + "_kept", after, std::move(labels));
+  builder.keep(before, kept);
+  return kept;
 }
 
 }  // namespace moesh::nn

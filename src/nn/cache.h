@@ -17,4 +17,10 @@ std::int64_t near_slots(const Context& context);
 Tensor update_cache(Builder& builder, const Context& context, const std::string& name, Tensor rows, Tensor positions, std::int64_t slots,
                     Labels labels);
 
+// A state that a program keeps, and its next value, which is returned in the layout in which it is kept.
+Tensor kept_state(Builder& builder, const std::string& name, Shape shape, DType dtype, Labels labels);
+Tensor keep_state(Builder& builder, const std::string& name, Tensor before, Tensor after, Labels labels);
+// graph::cache_write to such a state.
+Tensor write_cache(Builder& builder, Tensor cache, const std::vector<Tensor>& rows_and_slots, graph::CacheWriteOf of);
+
 }  // namespace moesh::nn

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "config/model_shape.h"
 #include "graph/builder.h"
@@ -33,6 +34,18 @@ struct Context {
   sharding::Spec spec_of(const sharding::Constraint& constraint) const;
 };
 
+// What is known of windows of consecutive tokens, of which a pool is made each, in the words of graph::WindowsOf: N in a row, and W that
+// are pooled here. In decoding these are the windows of new tokens.
+struct Windows {
+  std::int64_t tokens = 0;  // of a window
+  std::int64_t count = 0;   // N; without any, the others are absent
+  Tensor last = {}, segments = {};     // [B, N]
+  Tensor positions = {}, go_on = {};   // [B, W]; go_on is 1 or 0, float32: whether a window begins where the one before it ends
+  // Only in decoding: the slots of the new tokens among those that are kept for their windows, [B, S], and of the pools, [B, W]; order and
+  // segments of the keys that attention reads, [B, slots + N].
+  Tensor token_slots = {}, pool_slots = {}, key_order = {}, key_segments = {};
+};
+
 // What layers know about the tokens, [B, S]: the positions by which queries and keys are rotated, and the order of tokens within a row, for
 // the causal mask. Then order and segments of the keys that attention reads, [B, slots]; absent if these are of the same tokens.
 struct Tokens {
@@ -48,6 +61,7 @@ struct Tokens {
   Tensor numbers = {};
   Tensor draw_keys = {};
   Tensor ids = {};  // only if some experts are those of a token of the vocabulary
+  std::vector<Windows> windows = {};  // only in decoding: for each number of tokens that some layer pools
 };
 
 // The type in which a parameter is kept that is only read as `read_in`: weight_dtype in training, else the narrower of the two, because

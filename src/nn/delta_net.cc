@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "nn/cache.h"
 #include "nn/norm.h"
 #include "sharding/labels.h"
 
@@ -61,16 +62,6 @@ Tensor window_weights(Builder& builder, const Context& context) {
     return reshape(slice(all, 2, from, size), {shape.window, groups, size / groups});
   };
   return graph::concat({part(0, keys), part(keys, keys), part(2 * keys, values)}, 2);
-}
-
-// A state that a program keeps, laid out as it is kept.
-Tensor kept_state(Builder& builder, const std::string& name, Shape shape, DType dtype, Labels labels) {
-  const graph::Scope scope(builder, "cache");
-  return builder.state(name, std::move(shape), dtype, std::move(labels));
-}
-void keep_state(Builder& builder, const std::string& name, Tensor before, Tensor after, Labels labels) {
-  const graph::Scope scope(builder, "cache");
-  builder.keep(before, constrain(name + "_kept", after, std::move(labels)));
 }
 
 Tensor convolve(Builder& builder, const Context& context, Tensor x_BSGC, const Tokens& tokens) {

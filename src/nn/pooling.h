@@ -5,16 +5,11 @@
 
 namespace moesh::nn {
 
-// What is known of windows of consecutive tokens, [B, N], in the words of graph::WindowsOf.
-struct Windows {
-  std::int64_t tokens = 0;  // of a window
-  std::int64_t count = 0;   // N; without any, the others are absent
-  Tensor positions, last, segments;
-  Tensor go_on;  // 1 or 0, float32: whether a window begins where the one before it ends
-};
-
 // Of whole windows of so many tokens.
 Windows windows_of(Builder& builder, const Context& context, std::int64_t tokens, const Tokens& of);
+
+// In decoding, what Tokens::windows is to be: all that the model's layers pool, of the cached tokens.
+std::vector<Windows> windows_of_layers(Builder& builder, const Context& context, const Tokens& of);
 
 struct PoolOf {
   std::int64_t dim = 0;    // of a pool
@@ -22,10 +17,11 @@ struct PoolOf {
   Role kernel = Role::attention_down_kernel;
 };
 
-// A pool of each window, [B, N, dim]: the mean of what the tokens x [B, S, M] are projected to, weighted in each dim by a gate of the token
-// and of its place in the window; normed, and its last dims rotated. Absent without windows. The parameters are in the scope at hand, also
-// then.
-Tensor pool(Builder& builder, const Context& context, Tensor x, const Windows& windows, const PoolOf& of, std::int64_t timescale);
+// A pool of each of the W windows, [B, W, dim]: the mean of what the tokens x [B, S, M] are projected to, weighted in each dim by a gate of
+// the token and of its place in the window; normed, and its last dims rotated. Absent without windows. The parameters are in the scope at
+// hand, also then. `positions`: of the tokens.
+Tensor pool(Builder& builder, const Context& context, Tensor x, const Windows& windows, const PoolOf& of, Tensor positions,
+            std::int64_t timescale);
 
 // Rotates the last dims of each head, [B, S, heads, dim], in pairs of neighbours, which `back` rotates back. A rotated pair stands half of
 // these dims apart until it is rotated back.

@@ -83,8 +83,7 @@ TEST(CompileDecoding, TellsWhatSpreadsACacheOfWhichDevicesHoldCopies) {
 
 // Every model is planned or refused for what it is, and small ones with layers written out too.
 TEST(CompileDecoding, PlansEveryModel) {
-  const std::vector<std::pair<std::string, std::string>> refused{{"deepseek4", "decoding with compressed attention is not there yet"},
-                                                   {"deepseek3-671b-batchsplit", "shard_mode=explicit: the operands"},
+  const std::vector<std::pair<std::string, std::string>> refused{{"deepseek3-671b-batchsplit", "shard_mode=explicit: the operands"},
                                                    {"-t", "does not divide over"},  // tiny and test models
                                                    {"gpt3-52k", "does not divide over"}};
   for (const std::string& model : config::builtin_names("models")) {

@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "backend/element.h"
 #include "decode/decoder.h"
+#include "models/draws.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 #include "train/initialize.h"
 
@@ -54,6 +57,14 @@ inline const std::vector<SmallModel>& small_models() {
        "model_name=gemma4-26b base_num_decoder_layers=8 sliding_window_size=8 global_head_dim=32 global_num_kv_heads=8 num_experts=8 "
        "num_experts_per_tok=2 "},
       {"olmo3", "model_name=olmo3-7b base_num_decoder_layers=4 sliding_window_size=8 "},
+      {"deepseek4",
+       "model_name=deepseek4-tiny base_mlp_dim=32 base_num_decoder_layers=4 base_num_kv_heads=1 first_num_hash_layers=2 "
+       "compress_ratios=[0,4,128,4] sliding_window_size=8 q_lora_rank=32 qk_rope_head_dim=8 o_groups=8 o_lora_rank=8 indexer_n_heads=8 "
+       "indexer_head_dim=16 indexer_topk=2 num_experts=8 num_experts_per_tok=2 logical_axis_rules=[[kv_heads,[]]] "},
+      {"deepseek4_pools",
+       "model_name=deepseek4-tiny base_mlp_dim=32 base_num_decoder_layers=4 base_num_kv_heads=1 first_num_hash_layers=1 "
+       "compress_ratios=[4,8,0,5] scan_layers=false sliding_window_size=8 q_lora_rank=32 qk_rope_head_dim=16 o_groups=8 o_lora_rank=8 "
+       "indexer_n_heads=8 indexer_head_dim=16 indexer_topk=32 num_experts=8 num_experts_per_tok=2 logical_axis_rules=[[kv_heads,[]]] "},
       {"default", "model_name=default decoder_block=default fused_qkv=true mlp_activations=[gelu] base_num_decoder_layers=2 "},
   };
   return all;
@@ -66,6 +77,17 @@ inline const SmallModel& small_model(const std::string& family) {
   throw std::runtime_error("no family " + family);
 }
 
+// The request with rules by which every device has the one key head, if that is all the model has: rule sets shard key heads.
+inline std::string with_whole_key_head(std::string request) {
+  const std::string rule_set = "custom_mesh_and_rule=ep-tp", of_heads = "- [kv_heads, [tensor, expert]]";
+  const std::size_t at = request.find(rule_set);
+  if (request.find("base_num_kv_heads=1 ") == std::string::npos || at == std::string::npos) return request;
+  static const TemporaryFolder folder;
+  std::string rules = read_text(source_folder() / "configs/rules/ep-tp.yml");
+  rules.replace(rules.find(of_heads), of_heads.size(), "- [kv_heads, []]");
+  return request.replace(at, rule_set.size(), "custom_mesh_and_rule=" + folder.write("one-key-head.yml", rules));
+}
+
 // Random values for the parameters of any graph. None is constant: norms, biases and sinks differ from the
 // constants where training starts.
 inline run::Array parameter_value(const graph::Graph& graph, const graph::Node& node, run::Pool& pool, backend::Workers& workers) {
@@ -74,13 +96,16 @@ inline run::Array parameter_value(const graph::Graph& graph, const graph::Node& 
   using Kind = graph::Initializer::Kind;
   const bool is_rate = initial.kind == Kind::log_uniform;  // as it starts, most memories would be gone after a token
   const bool is_constant = initial.kind == Kind::zeros || initial.kind == Kind::ones || is_rate;
-  run::Array made = train::initial_value(node.path, value.shape, value.dtype,
+  const bool is_float = is_floating(value.dtype);
+  run::Array made = train::initial_value(node.path, value.shape, is_float ? DType::float32 : value.dtype,
                                          is_constant ? graph::Initializer{Kind::normal, 1, 1} : initial, 7, pool,
                                          workers);
-  if (!is_constant) return made;
   const float base = initial.kind == Kind::ones ? 1 : is_rate ? -2 : 0;
-  for (std::int64_t i = 0; i < made.view.count(); ++i) made.as<float>()[i] = base + 0.2f * made.as<float>()[i];
-  return made;
+  for (std::int64_t i = 0; is_constant && i < made.view.count(); ++i) made.as<float>()[i] = base + 0.2f * made.as<float>()[i];
+  if (value.dtype != DType::bfloat16) return made;
+  run::Array rounded = pool.allocate(value.shape, value.dtype);
+  for (std::int64_t i = 0; i < made.view.count(); ++i) rounded.as<bfloat16>()[i] = backend::store<bfloat16>(made.as<float>()[i]);
+  return rounded;
 }
 
 // Random tokens, [rows, length].
@@ -132,6 +157,41 @@ class Decoding {
  private:
   decode::Ready step_;
 };
+
+// The logits that the training graph gives these tokens, [rows, length, V], in rows of max_target_length.
+inline std::vector<float> trained_logits(const Decoding& decoding, const std::vector<std::int32_t>& ids, std::int64_t length) {
+  const config::Settings& settings = decoding.session.loaded.settings;
+  const std::int64_t rows = decoding.rows;
+  const graph::Graph graph = models::build_model({settings, decoding.session.shape, rows, 1, nullptr});
+  backend::Workers workers(2);
+  const auto pool = run::Pool::create();
+  std::vector<run::Array> feeds;
+  for (const graph::Node& node : graph.nodes) {
+    if (!graph::is_root(node)) continue;
+    if (node.op == graph::Op::parameter) {
+      feeds.push_back(parameter_value(graph, node, *pool, workers));
+      continue;
+    }
+    feeds.push_back(pool->allocate(graph.value(node.results.front()).shape, DType::int32));
+    if (node.path == models::inputs::draw_keys || node.path == models::inputs::numbers) {
+      const std::vector<std::int32_t> numbers =
+          node.path == models::inputs::numbers
+              ? models::token_numbers(rows, length)
+              : models::draw_keys(settings.integer("init_weights_seed"), 0, decoding.session.shape.layers);
+      std::copy(numbers.begin(), numbers.end(), feeds.back().as<std::int32_t>());
+      continue;
+    }
+    for (std::int64_t i = 0; i < rows * length; ++i) {
+      const bool is_position = node.path == models::inputs::positions || node.path == models::inputs::order;
+      const bool is_token = node.path == models::inputs::tokens;
+      feeds.back().as<std::int32_t>()[i] =
+          is_token ? ids[static_cast<std::size_t>(i)] : is_position ? static_cast<std::int32_t>(i % length) : 1;
+    }
+  }
+  const std::vector<run::Array> made = run::evaluate(graph, feeds, workers);
+  const run::Array& logits = made[static_cast<std::size_t>(graph::find_result(graph, models::results::logits))];
+  return {logits.as<float>(), logits.as<float>() + logits.view.count()};
+}
 
 // The most likely token of each row, from logits [rows, length, V] at index `at` of the length.
 inline std::vector<std::int32_t> likeliest(const std::vector<float>& logits, std::int64_t rows, std::int64_t length, std::int64_t at) {

@@ -1,7 +1,6 @@
 // Prompts and single tokens that go through the KV cache give the same logits as the whole sequence at once.
 #include <gmock/gmock.h>
 
-#include "models/draws.h"
 #include "tests/decode/decode_support.h"
 
 namespace moesh::decode {
@@ -17,40 +16,6 @@ constexpr std::int64_t kLength = 20;
 // The tolerance: matrix products of one token and of many tokens are summed in different blocks.
 constexpr float kNoise = 2e-4f;
 
-// Logits of the training graph, [rows, length, V].
-std::vector<float> trained_logits(const Decoding& decoding, const std::vector<std::int32_t>& ids) {
-  const config::Settings& settings = decoding.session.loaded.settings;
-  const graph::Graph graph = models::build_model({settings, decoding.session.shape, kRows, 1, nullptr});
-  backend::Workers workers(2);
-  const auto pool = run::Pool::create();
-  std::vector<run::Array> feeds;
-  for (const graph::Node& node : graph.nodes) {
-    if (!graph::is_root(node)) continue;
-    if (node.op == graph::Op::parameter) {
-      feeds.push_back(test::parameter_value(graph, node, *pool, workers));
-      continue;
-    }
-    feeds.push_back(pool->allocate(graph.value(node.results.front()).shape, DType::int32));
-    if (node.path == models::inputs::draw_keys || node.path == models::inputs::numbers) {
-      const std::vector<std::int32_t> numbers =
-          node.path == models::inputs::numbers
-              ? models::token_numbers(kRows, kLength)
-              : models::draw_keys(settings.integer("init_weights_seed"), 0, decoding.session.shape.layers);
-      std::copy(numbers.begin(), numbers.end(), feeds.back().as<std::int32_t>());
-      continue;
-    }
-    for (std::int64_t i = 0; i < kRows * kLength; ++i) {
-      const bool is_position = node.path == models::inputs::positions || node.path == models::inputs::order;
-      const bool is_token = node.path == models::inputs::tokens;
-      feeds.back().as<std::int32_t>()[i] =
-          is_token ? ids[static_cast<std::size_t>(i)] : is_position ? static_cast<std::int32_t>(i % kLength) : 1;
-    }
-  }
-  const std::vector<run::Array> made = run::evaluate(graph, feeds, workers);
-  const run::Array& logits = made[static_cast<std::size_t>(graph::find_result(graph, models::results::logits))];
-  return {logits.as<float>(), logits.as<float>() + logits.view.count()};
-}
-
 float largest_difference(const float* a, const float* b, std::int64_t count) {
   float largest = 0;
   for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
@@ -63,7 +28,7 @@ void expect_trained_logits(const test::SmallModel& model, const std::string& cha
   Decoding decoding(kSmallWidths + model.request + "compile_topology=cpu-1 " + changes, kRows, kLength);
   const std::int64_t vocabulary = decoding.session.shape.vocab_size;
   const std::vector<std::int32_t> ids = test::some_tokens(kRows, kLength, vocabulary);
-  const std::vector<float> expected = trained_logits(decoding, ids);
+  const std::vector<float> expected = test::trained_logits(decoding, ids, kLength);
   const auto expect_same = [&](const std::vector<float>& logits, std::int64_t row, std::int64_t length, std::int64_t at, std::int64_t position) {
     const float off = largest_difference(logits.data() + (row * length + at) * vocabulary,
                                          expected.data() + (row * kLength + position) * vocabulary, vocabulary);

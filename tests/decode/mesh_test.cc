@@ -37,7 +37,7 @@ NewTokens at_positions(std::vector<std::int32_t> ids, std::int64_t rows, std::in
 
 // Decodes a prompt, and then always takes the most likely token.
 Written write(const std::string& request, std::int64_t rows) {
-  Decoding decoding(kSmallWidths + request, rows, kSlotsOfMeshes);
+  Decoding decoding(test::with_whole_key_head(kSmallWidths + request), rows, kSlotsOfMeshes);
   Written written;
   std::vector<float> logits = decoding.logits(
       decoding.program(kPrompt), at_positions(test::some_tokens(rows, kPrompt, decoding.session.shape.vocab_size), rows, 0, kPrompt));
@@ -191,12 +191,15 @@ TEST(CacheLayout, RefusesHeadsThatDoNotDivide) {
 // A step sends the rows of its new tokens, but never the caches.
 TEST(CacheLayout, KeepsCachesWhereTheyAre) {
   for (const std::string layout : {"ici_expert_parallelism=8", "ici_tensor_parallelism=8", "ici_fsdp_parallelism=8"}) {
-    Decoding decoding(kSmallWidths + test::small_model("mixtral").request + "compile_topology=cpu-8 ici_fsdp_parallelism=1 " + layout, 8,
-                      512);
-    const std::int64_t cache_bytes = 8 * 512 * 8 * 16 * 4;  // the keys of one layer
-    for (const partition::Collective& c : partition::collectives_of(decoding.graph_program(1).graph, decoding.session.mesh)) {
-      if (c.path.find("cache") == std::string::npos) continue;
-      EXPECT_LT(c.wire_bytes, 0.01 * static_cast<double>(cache_bytes)) << layout << " " << c.path;
+    // With the bytes of the keys of one layer: of all heads, and of one with its pools of four tokens.
+    for (const auto& [family, cache_bytes] : std::vector<std::pair<std::string, std::int64_t>>{
+             {"mixtral", 8 * 512 * 8 * 16 * 4}, {"deepseek4", 8 * (512 + 128) * 16 * 4}}) {
+      Decoding decoding(kSmallWidths + test::small_model(family).request + "compile_topology=cpu-8 ici_fsdp_parallelism=1 " + layout, 8,
+                        512);
+      for (const partition::Collective& c : partition::collectives_of(decoding.graph_program(1).graph, decoding.session.mesh)) {
+        if (c.path.find("cache") == std::string::npos) continue;
+        EXPECT_LT(c.wire_bytes, 0.01 * static_cast<double>(cache_bytes)) << family << " " << layout << " " << c.path;
+      }
     }
   }
 }

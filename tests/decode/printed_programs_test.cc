@@ -14,7 +14,7 @@ namespace moesh::decode {
 namespace {
 
 void expect_sound(const std::string& request, std::int64_t new_tokens) {
-  const session::Session session = test::session(request);
+  const session::Session session = test::session(test::with_whole_key_head(request));
   const Program program =
       make_program({session.loaded.settings, session.shape, 4, 1, &session.mesh}, {new_tokens, 24}, session.target);
   EXPECT_EQ(test::difference_of(program.graph, graph::parse_graph(graph::to_text(program.graph, &program.mesh)).graph), "");

@@ -36,11 +36,6 @@ TEST(Compressed, IsRefusedWhereItDoesNotFit) {
               HasSubstr("attention_type=compressed is not supported by moesh for decoder_block=llama2"));
 }
 
-TEST(Compressed, IsNotDecodedYet) {
-  EXPECT_THAT(test::message_of([] { session::open_to_decode(test::words_of(kFloat), session::DecodeStage::token); }),
-              HasSubstr("decoding with compressed attention is not there yet"));
-}
-
 TEST(Compressed, TrainsTheSameOnAnyMesh) {
   const std::string stacked = "scan_layers=true first_num_hash_layers=2 compress_ratios=[0,4,128,4] max_target_length=128 ";
   for (const std::string& model : {std::string(), stacked}) {
