@@ -55,4 +55,15 @@ Tensor keep_state(Builder& builder, const std::string& name, Tensor before, Tens
   return kept;
 }
 
+ChosenRows chosen_rows(Builder& builder, Tensor chosen, Tensor cache, Tensor order, Tensor segments, std::int64_t first,
+                       std::int64_t keys) {
+  Shape shape = cache.shape();
+  shape[1] = first + keys;
+  const graph::ChosenRowsOf of{first};
+  const std::pair<Shape, DType> of_tokens{{shape[0], shape[1]}, DType::int32};
+  const std::vector<Tensor> tokens =
+      builder.add(graph::Op::chosen_rows, "chosen_tokens", {chosen, order, segments}, of, {of_tokens, of_tokens});
+  return {builder.add_one(graph::Op::chosen_rows, "chosen", {chosen, cache}, of, shape, cache.dtype()), tokens[0], tokens[1]};
+}
+
 }  // namespace moesh::nn

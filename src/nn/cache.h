@@ -23,4 +23,11 @@ Tensor keep_state(Builder& builder, const std::string& name, Tensor before, Tens
 // graph::cache_write to such a state.
 Tensor write_cache(Builder& builder, Tensor cache, const std::vector<Tensor>& rows_and_slots, graph::CacheWriteOf of);
 
+// What a single new token reads if keys are chosen for it: the first rows of a cache, [B, slots, ...], and behind them those of so many
+// chosen keys, with the order and segments of all of these.
+struct ChosenRows {
+  Tensor rows, order, segments;
+};
+ChosenRows chosen_rows(Builder& builder, Tensor chosen, Tensor cache, Tensor order, Tensor segments, std::int64_t first, std::int64_t keys);
+
 }  // namespace moesh::nn

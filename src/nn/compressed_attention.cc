@@ -115,15 +115,10 @@ Tensor cached_keys(Builder& builder, const Context& context, Tensor keys_BSHD, T
 // What a single new token reads if pools are chosen for it: the keys of tokens, and these pools alone.
 void take_chosen(Builder& builder, const Context& context, Keys& keys, Tokens& tokens) {
   const std::int64_t near = keys.all_BTHD.size(1) - keys.pools, count = context.model.attention.index_keys;
-  Shape made = keys.all_BTHD.shape();
-  made[1] = near + count;
-  const std::pair<Shape, DType> of_tokens{{made[0], made[1]}, DType::int32};
-  const std::vector<Tensor> taken =
-      builder.add(graph::Op::chosen_rows, "chosen", {keys.chosen, keys.all_BTHD, tokens.key_order, tokens.key_segments},
-                  graph::ChosenRowsOf{near}, {{made, keys.all_BTHD.dtype()}, of_tokens, of_tokens});
-  keys = {taken[0], {}, count};
-  tokens.key_order = taken[1];
-  tokens.key_segments = taken[2];
+  const ChosenRows taken = chosen_rows(builder, keys.chosen, keys.all_BTHD, tokens.key_order, tokens.key_segments, near, count);
+  keys = {taken.rows, {}, count};
+  tokens.key_order = taken.order;
+  tokens.key_segments = taken.segments;
 }
 
 // The keys of tokens, and pools if the layer has them and rows are long enough for any. The tokens get order and segments of these keys.

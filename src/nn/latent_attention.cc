@@ -138,14 +138,11 @@ Attended attend_expanded(Builder& builder, const Context& context, const Query& 
 
 // What a single new token reads of the cache if its keys are chosen: these alone, with their tokens.
 void take_chosen(Builder& builder, const Context& context, const Index& index, Tensor& cached_BTD, Tokens& tokens) {
-  Shape tokens_of_keys{context.rows, context.model.attention.index_keys}, kept = cached_BTD.shape();
-  kept[1] = context.model.attention.index_keys;
-  const std::vector<Tensor> made =
-      builder.add(graph::Op::chosen_rows, "chosen", {index.keys, cached_BTD, tokens.key_order, tokens.key_segments},
-                  graph::ChosenRowsOf{}, {{kept, cached_BTD.dtype()}, {tokens_of_keys, DType::int32}, {tokens_of_keys, DType::int32}});
-  cached_BTD = made[0];
-  tokens.near_key_order = made[1];
-  tokens.near_key_segments = made[2];
+  const ChosenRows taken =
+      chosen_rows(builder, index.keys, cached_BTD, tokens.key_order, tokens.key_segments, 0, context.model.attention.index_keys);
+  cached_BTD = taken.rows;
+  tokens.near_key_order = taken.order;
+  tokens.near_key_segments = taken.segments;
 }
 
 // The same for few new tokens: their queries are projected to the latent space, instead of all latents to the heads. The heads share what

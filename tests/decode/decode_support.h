@@ -77,15 +77,21 @@ inline const SmallModel& small_model(const std::string& family) {
   throw std::runtime_error("no family " + family);
 }
 
-// The request with rules by which every device has the one key head, if that is all the model has: rule sets shard key heads.
+// The request with rules by which every device has the key head, if that is the model's only one: most rules shard key heads.
 inline std::string with_whole_key_head(std::string request) {
-  const std::string rule_set = "custom_mesh_and_rule=ep-tp", of_heads = "- [kv_heads, [tensor, expert]]";
-  const std::size_t at = request.find(rule_set);
-  if (request.find("base_num_kv_heads=1 ") == std::string::npos || at == std::string::npos) return request;
+  if (request.find("base_num_kv_heads=1 ") == std::string::npos) return request;
+  const std::string rules_key = " logical_axis_rules=[[";
+  if (const std::size_t at = request.rfind(rules_key); at != std::string::npos)
+    request.insert(at + rules_key.size() - 1, "[kv_heads,[]],");
+  const std::string set_key = "custom_mesh_and_rule=";
+  const std::size_t at = request.find(set_key);
+  if (at == std::string::npos) return request;
+  const std::size_t begin = at + set_key.size(), end = std::min(request.find(' ', begin), request.size());
   static const TemporaryFolder folder;
-  std::string rules = read_text(source_folder() / "configs/rules/ep-tp.yml");
-  rules.replace(rules.find(of_heads), of_heads.size(), "- [kv_heads, []]");
-  return request.replace(at, rule_set.size(), "custom_mesh_and_rule=" + folder.write("one-key-head.yml", rules));
+  std::string rules = read_text(source_folder() / "configs/rules" / (request.substr(begin, end - begin) + ".yml"));
+  if (const std::size_t line = rules.find("- [kv_heads, ["); line != std::string::npos)
+    rules.replace(line, rules.find('\n', line) - line, "- [kv_heads, []]");
+  return request.replace(begin, end - begin, folder.write("one-key-head.yml", rules));
 }
 
 // Random values for the parameters of any graph. None is constant: norms, biases and sinks differ from the

@@ -108,14 +108,15 @@ std::string chosen_rows_shapes(const NodeView& v) {
   return fits ? "" : "keys chosen for one query, and rows [B, T, ...]";
 }
 
-// The batch may be sharded, and what each row consists of.
+// The batch may be sharded, and what each row consists of if there is one kind of rows: what others consist of lacks its factors.
 void chosen_rows_factors(const NodeView& v, FactorTable& table) {
   const int b = table.factor(v.operand(0).shape[0]);
+  const bool are_alone = v.results() == 1;
   table.takes({b, kWhole, kWhole});
   for (std::size_t i = 1; i < v.operands(); ++i) {
     const Shape& rows = v.operand(i).shape;
     std::vector<int> dims{b, kWhole};
-    for (std::size_t dim = 2; dim < rows.size(); ++dim) dims.push_back(table.factor(rows[dim]));
+    for (std::size_t dim = 2; dim < rows.size(); ++dim) dims.push_back(are_alone ? table.factor(rows[dim]) : kWhole);
     table.takes(dims).gives(dims);
   }
 }
