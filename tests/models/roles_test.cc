@@ -79,7 +79,7 @@ TEST(Roles, AreThoseThatTheReferencesNamesTell) {
   std::vector<std::string> models = config::builtin_names("models");
   models.emplace_back("deepseek3-671b override_model_config=true mhc_expansion_rate=4");
   for (const std::string& model : models) {
-    for (const char* scan : {" scan_layers=true", " scan_layers=false"}) {
+    for (const char* scan : {" override_model_config=true scan_layers=true", " override_model_config=true scan_layers=false"}) {
       for (const LaidTensor& parameter : test::session("model_name=" + model + scan).layout.parameters) {
         EXPECT_EQ(known_roles(parameter.path), std::vector<Role>{parameter.role}) << model << " " << parameter.path;
         seen.insert(parameter.role);

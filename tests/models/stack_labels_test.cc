@@ -48,9 +48,10 @@ TEST(StackLabels, AreThoseThatScanningAdds) {
     models.push_back(stages + how);
   std::set<std::string> seen;
   for (const std::string& model : models) {
-    const std::set<std::string> written_out = labels_of("scan_layers=false model_name=" + model.substr(0, model.find(' ')));
+    const std::string of_all = "override_model_config=true scan_layers=false model_name=" + model.substr(0, model.find(' '));
+    const std::set<std::string> written_out = labels_of(of_all);
     for (const std::string& label : written_out) EXPECT_FALSE(labels::stacks_layers(label)) << model << ": " << label;
-    for (const std::string& label : labels_of("scan_layers=true model_name=" + model)) {
+    for (const std::string& label : labels_of("override_model_config=true scan_layers=true model_name=" + model)) {
       if (written_out.contains(label)) continue;
       EXPECT_TRUE(labels::stacks_layers(label)) << model << ": " << label;
       seen.insert(label);
