@@ -48,7 +48,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"decode",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "models", "partition", "plan", "forecast", "backend", "store",
         "run", "session", "train"}},
-      {"advice", {"base", "config", "mesh", "sharding", "partition", "plan", "cost", "forecast", "session", "train", "decode"}},
+      {"advice", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "cost", "forecast", "session", "train", "decode"}},
       {"search", {"base", "config", "forecast", "plan", "session", "advice"}},
       {"serve", {"base", "tokenizer", "decode"}},
   };
