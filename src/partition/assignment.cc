@@ -245,7 +245,8 @@ class Choosing {
     return replace(way, std::move(better));
   }
 
-  // A factor with these axes, in the order of the first reference that has all of them on the factor.
+  // A factor with these axes, in the order of the first reference that has most of them on the factor; further ones go behind, where
+  // scattering a partial sum puts them and gathering takes them away.
   const Sharded& sharded(std::size_t f, AxisSet set) {
     const auto [entry, is_new] = sharded_[f].try_emplace(set);
     if (is_new) entry->second = shard(f, set);
@@ -258,18 +259,20 @@ class Choosing {
       if ((set >> a & 1) != 0) made.axes.push_back(axes_[a]);
     }
     if (made.axes.empty()) return made;
-    // Blocks of unequal size are allowed if a reference has exactly these axes, or if the axes may go anywhere.
-    bool known = false, is_ordered = false;
+    AxisList first;
     for (const ByFactor& reference : references_) {
       AxisList ordered;
       for (const AxisIndex axis : reference[f]) {
         if (holds(made.axes, axis)) ordered.push_back(axis);
       }
-      if (ordered.size() != made.axes.size()) continue;
-      if (!is_ordered) made.axes = ordered;
-      is_ordered = true;
-      known = known || reference[f] == made.axes;
+      if (ordered.size() > first.size()) first = std::move(ordered);
     }
+    for (const AxisIndex axis : made.axes) {
+      if (!holds(first, axis)) first.push_back(axis);
+    }
+    made.axes = std::move(first);
+    // Blocks of unequal size are allowed if a reference has exactly these axes, or if the axes may go anywhere.
+    const bool known = std::any_of(references_.begin(), references_.end(), [&](const ByFactor& of) { return of[f] == made.axes; });
     const std::int64_t shards = sharding::shards(made.axes, mesh_);
     const bool divides = factors()[f].size % shards == 0;
     const bool may_differ = !factors()[f].even && (known || q_.factors.anywhere);

@@ -25,11 +25,13 @@ std::vector<Collective> sent(const std::string& request) {
 }
 
 TEST(MuonPartition, DealsMatricesOutToTheDevicesOnce) {
-  const std::vector<Collective> large = sent("");
-  EXPECT_EQ(large.size(), 6u) << "three weights, there and back";
-  for (const Collective& collective : large) {
-    EXPECT_EQ(collective.kind, graph::ReshardOf::Kind::all_to_all);
-    EXPECT_EQ(elements(collective.shape) * collective.runs, std::int64_t{26} * 64 * 1408 * 2048) << "of 26 layers, each once";
+  for (const char* mesh : {"", "ici_fsdp_parallelism=2 ici_expert_parallelism=4", "ici_fsdp_parallelism=4 ici_expert_parallelism=2"}) {
+    const std::vector<Collective> large = sent(mesh);
+    EXPECT_EQ(large.size(), 6u) << "three weights, there and back; " << mesh;
+    for (const Collective& collective : large) {
+      EXPECT_EQ(collective.kind, graph::ReshardOf::Kind::all_to_all) << mesh;
+      EXPECT_EQ(elements(collective.shape) * collective.runs, std::int64_t{26} * 64 * 1408 * 2048) << "of 26 layers, each once; " << mesh;
+    }
   }
 }
 
