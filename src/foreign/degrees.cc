@@ -308,4 +308,15 @@ void give_stages(const ModelFacts& model, std::int64_t stages, std::int64_t chun
                                  counted(layers, "layer")));
 }
 
+void tell_kept_weights(const std::string& flag, const char* program, bool computes_narrow, Translation& translation) {
+  translation.differ(
+      fmt::format("{}: weights are gathered again in the backward pass, where {} keeps them from the forward pass on: half the "
+                  "gathers, and {} bytes more for each parameter that a device computes with",
+                  flag, program, computes_narrow ? 2 : 4));
+}
+
+void tell_narrow_sums(const char* program, Translation& translation) {
+  translation.differ(fmt::format("gradients are summed over devices in bfloat16, half the bytes of {}'s float32", program));
+}
+
 }  // namespace moesh::foreign

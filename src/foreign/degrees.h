@@ -59,4 +59,9 @@ void give_room_for_rows(const Degrees& degrees, Translation& translation);
 // cycles of layers, if these differ.
 void give_stages(const ModelFacts& model, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation);
 
+// A plan gathers weights again for the backward pass, where the program keeps those of the forward pass, as `flag` says.
+void tell_kept_weights(const std::string& flag, const char* program, bool computes_narrow, Translation& translation);
+// A plan sums gradients in the format of the arithmetic, and the program in float32.
+void tell_narrow_sums(const char* program, Translation& translation);
+
 }  // namespace moesh::foreign

@@ -15,6 +15,8 @@
 namespace moesh::foreign {
 namespace {
 
+constexpr const char* kMegatronLm = "Megatron-LM";
+
 class Run {
  public:
   Run(Flags& flags, std::optional<std::int64_t> devices, Translation& translation)
@@ -159,24 +161,19 @@ class Run {
                                     join(words, "; ")));
   }
 
-  // Megatron-LM adds up gradients of all microbatches before devices sum them; Megatron-FSDP and torch's sum those of each. A plan sums
-  // gradients of one pass in the format of the arithmetic.
+  // Megatron-LM adds up gradients of all microbatches before devices sum them; Megatron-FSDP and torch's sum those of each.
   void give_sums(const Degrees& degrees, const Devices& devices) {
     const bool is_once = passes_ > 1 && degrees.kind != Degrees::Data::sharded && !flags_.is_given("use-megatron-fsdp");
     if (passes_ > 1) translation_.give("reduce_gradients", is_once ? "once" : "each_pass");
     const bool has_same_format = !computes_narrow() || has_narrow_gradients() || flags_.is_given("use-torch-fsdp2");
     if (is_once || has_same_format || devices.stages > 1 || devices.data * degrees.context == 1) return;
-    translation_.differ("gradients are summed over devices in bfloat16, half the bytes of Megatron-LM's float32");
+    tell_narrow_sums(kMegatronLm, translation_);
   }
 
-  // A plan gathers weights again for the backward pass.
   void tell_gathers(const Degrees& degrees) {
     if (!flags_.is_given("use-torch-fsdp2") || degrees.kind != Degrees::Data::sharded) return;
     if (!flags_.is_set("torch-fsdp2-no-reshard-after-forward")) return;
-    translation_.differ(
-        fmt::format("--torch-fsdp2-no-reshard-after-forward: weights are gathered again in the backward pass, where Megatron-LM keeps them "
-                    "from the forward pass on: half the gathers, and {} bytes more for each parameter that a device computes with",
-                    computes_narrow() ? 2 : 4));
+    tell_kept_weights("--torch-fsdp2-no-reshard-after-forward", kMegatronLm, computes_narrow(), translation_);
   }
 
   // The loss keeps probabilities in float32, in whose place it makes their gradient, which is then rounded. Transformer Engine's makes the
@@ -184,7 +181,7 @@ class Run {
   void give_loss() {
     const bool is_fused = flags_.is_set("cross-entropy-loss-fusion");
     const bool is_in_place = flags_.choice("cross-entropy-fusion-impl", "native", {"native", "te"}) == "te" && is_fused;
-    translation_.run_by({"Megatron-LM", (computes_narrow() ? 2 : 4) + (computes_narrow() && !is_in_place ? 4 : 0), 1});
+    translation_.run_by({kMegatronLm, (computes_narrow() ? 2 : 4) + (computes_narrow() && !is_in_place ? 4 : 0), 1});
   }
 
   // What Megatron-LM refuses though it can be planned.

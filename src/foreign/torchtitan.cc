@@ -18,6 +18,7 @@ namespace moesh::foreign {
 namespace {
 
 constexpr const char* kWhere = "--from torchtitan";
+constexpr const char* kTorchtitan = "torchtitan";
 
 constexpr KnownFlags kIdleSettings[] = {
     {"how kernels compute; all are priced as well-tuned ones",
@@ -207,26 +208,21 @@ class Job {
     const bool is_compiled = flags_.boolean("compile.enable").value_or(false);
     const bool is_whole = flags_.boolean("parallelism.disable_loss_parallel").value_or(false);
     const std::int64_t chunks = flags_.integer("loss.num_chunks", 1).value_or(1);
-    translation_.run_by({"torchtitan", (is_compiled ? 4 : 12) * (is_whole ? degrees.tensor : 1), chunks});
+    translation_.run_by({kTorchtitan, (is_compiled ? 4 : 12) * (is_whole ? degrees.tensor : 1), chunks});
   }
 
-  // A plan gathers weights again for the backward pass.
   void tell_gathers(const Degrees& degrees, const Devices& devices) {
     const std::string when = flags_.choice("parallelism.fsdp_reshard_after_forward", "default", {"default", "always", "never"});
     const bool keeps = when == "never" || (when == "default" && degrees.stages > 1);
     const std::int64_t shards = devices.data / degrees.replicas * degrees.context;
     if (!keeps || shards <= 1) return;
-    translation_.differ(
-        fmt::format("--parallelism.fsdp_reshard_after_forward {}: weights are gathered again in the backward pass, where torchtitan keeps "
-                    "them from the forward pass on: half the gathers, and {} bytes more for each parameter that a device computes with",
-                    when, is_narrow_ ? 2 : 4));
+    tell_kept_weights("--parallelism.fsdp_reshard_after_forward " + when, kTorchtitan, is_narrow_, translation_);
   }
 
-  // A plan sums gradients in the format of the arithmetic.
   void tell_gradients(const Degrees& degrees, const Devices& devices) {
     const std::string format = flags_.choice("training.mixed_precision_reduce", "float32", {"bfloat16", "float32"});
     if (format != "float32" || !is_narrow_ || devices.data * degrees.context == 1) return;
-    translation_.differ("gradients are summed over devices in bfloat16, half the bytes of torchtitan's float32");
+    tell_narrow_sums(kTorchtitan, translation_);
   }
 
   // An older torchtitan is told the number of microbatches rather than their rows.

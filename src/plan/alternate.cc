@@ -21,7 +21,7 @@ constexpr std::int64_t kFewer = 8;  // what brings so many times fewer bytes tha
 
 struct Step {
   int part = 0;
-  bool is_product = false, is_collective = false;
+  bool is_product = false;
   bool brings_rows = false;        // a collective beside products; not one of the rows' counts
   bool leads_on = false;           // rows depend on it
   std::vector<std::size_t> needs;  // what has to stand before it
@@ -40,7 +40,6 @@ class Turns {
       Step& step = steps_[i];
       step.part = graph::part_of(of.path);
       step.is_product = of.kind == Kind::kernel && graph::is_product(of.op);
-      step.is_collective = of.kind == Kind::collective;
       if (at(step.part) >= queues_.size()) queues_.resize(at(step.part) + 1);
       queues_[at(step.part)].push_back(i);
     }
@@ -134,7 +133,7 @@ class Turns {
   }
 
   void place(std::size_t i) {
-    if (steps_[i].is_collective && !steps_[i].brings_rows) {
+    if (instruction(i).kind == Kind::collective && !steps_[i].brings_rows) {
       for (const std::size_t rows : sent_) {
         if (share_wire(instruction(i), instruction(rows))) steps_[i].behind.push_back(rows);
       }
