@@ -45,11 +45,14 @@ class Walk {
         break;
       case Op::attention_shares: indexing_ = std::max(indexing_, cpu::attention_shares_bytes(of_operand(1))); break;
       case Op::vocab_loss: {
-        const Shape x = of_operand(0), table = of_operand(1);
-        const std::int64_t vocabulary = elements(table) / std::max<std::int64_t>(1, x[2]);
-        const DType dtype = graph.value(node.operands[0]).dtype, of_table = graph.value(node.operands[1]).dtype;
-        const bool gives_gradients = node.results.size() > 1;
-        const cpu::SharedBytes bytes = cpu::vocab_loss_bytes(x[0] * x[1], vocabulary, x[2], dtype, of_table, gives_gradients, threads_);
+        const auto type_of = [&](graph::ValueId id) { return graph.value(id).dtype; };
+        const cpu::VocabLossTypes types{std::get<graph::VocabLossOf>(node.attributes),
+                                        of_operand(0),
+                                        of_operand(1),
+                                        type_of(node.operands[0]),
+                                        type_of(node.operands[1]),
+                                        node.results.size() > 1 ? std::optional(type_of(node.results[2])) : std::nullopt};
+        const cpu::SharedBytes bytes = cpu::vocab_loss_bytes(types, threads_);
         loss_ = {std::max(loss_.shared, bytes.shared), std::max(loss_.own, bytes.own)};
         break;
       }

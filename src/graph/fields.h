@@ -133,7 +133,10 @@ constexpr auto fields_of(const NewWindowsOf*) {
 constexpr auto fields_of(const WindowRowsOf*) { return std::tuple{Field{"before", &WindowRowsOf::before}}; }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
 constexpr auto fields_of(const VocabLossOf*) {
-  return std::tuple{Field{"z_loss", &VocabLossOf::z_loss}, Field{"by_token", &VocabLossOf::by_token}};
+  return std::tuple{Field{"z_loss", &VocabLossOf::z_loss},
+                    Field{"by_token", &VocabLossOf::by_token},
+                    Field{"scale", &VocabLossOf::scale},
+                    Field{"soft_cap", &VocabLossOf::soft_cap}};
 }
 constexpr auto fields_of(const TopKOf*) {
   return std::tuple{Field{"k", &TopKOf::k},

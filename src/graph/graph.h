@@ -155,6 +155,8 @@ struct CrossEntropyOf {
 struct VocabLossOf {
   double z_loss = 0;
   bool by_token = false;  // the table is [V, M], not [M, V]
+  double scale = 1;       // of the products that logits are made of
+  double soft_cap = 0;    // logits are soft_cap * tanh(scale * product); 0: none
 };
 struct TopKOf {
   enum class Weights : std::uint8_t { softmax_of_chosen, chosen };

@@ -15,7 +15,17 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-bool sums_wide(Op op) { return op == Op::einsum || op == Op::grouped_matmul || op == Op::grouped_outer || op == Op::embed_grad; }
+// Whether an op accumulates a result in float32 whatever its type: products, and of a fused loss the gradient of its table.
+bool sums_wide(const Node& node, ValueId result) {
+  switch (node.op) {
+    case Op::einsum:
+    case Op::grouped_matmul:
+    case Op::grouped_outer:
+    case Op::embed_grad: return true;
+    case Op::vocab_loss: return node.results.size() == 3 && node.results[2] == result;
+    default: return false;
+  }
+}
 
 // Changes a bfloat16 value with one use to float32 if an op that accumulates in float32 makes it, or a region whose body makes it so.
 // Returns whether it did. `uses`: how many times each value of the graph is used.
@@ -28,7 +38,7 @@ bool makes_wide(Graph& graph, const std::vector<std::int64_t>& uses, ValueId id)
     Graph body = *region->body;
     if (!makes_wide(body, graph::use_counts(body), body.results[at(place)])) return false;
     region->body = std::make_shared<const Graph>(std::move(body));
-  } else if (!sums_wide(producer.op)) {
+  } else if (!sums_wide(producer, id)) {
     return false;
   }
   value.dtype = DType::float32;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/place.h"
@@ -20,8 +22,9 @@ using graph::ValueId;
 
 // The nodes that are fused; -1 for the last three in a graph without gradients.
 struct Loss {
-  NodeId scores, entropy, gradient, dx, dtable;
-  bool by_token = false;  // the table is [V, M]
+  NodeId scores, entropy, gradient = -1, dx = -1, dtable = -1;
+  std::vector<NodeId> between{};  // from the loss back to the product: what scales or caps logits
+  graph::VocabLossOf of{};
 };
 
 class Fusion {
@@ -53,16 +56,69 @@ class Fusion {
 
   std::optional<Loss> loss_of(NodeId entropy) const {
     const ValueId logits = node(entropy).operands[0];
-    Loss loss{graph_.value(logits).producer, entropy, -1, -1, -1};
-    if (is_result(logits) || is_sum(logits) || !find_scores(loss)) return std::nullopt;
+    Loss loss{.scores = graph_.value(logits).producer, .entropy = entropy};
+    loss.of.z_loss = std::get<graph::CrossEntropyOf>(node(entropy).attributes).z_loss;
+    if (is_sum(logits) || !find_scale_and_cap(loss) || !find_scores(loss)) return std::nullopt;
     for (const NodeId user : users_[at(logits)]) {
       if (user == entropy) continue;
       if (loss.gradient >= 0 || !is_gradient(user, node(entropy))) return std::nullopt;
       loss.gradient = user;
     }
-    if (users_[at(logits)].size() == 1) return loss;
-    if (loss.gradient < 0 || !find_products(loss) || needs_loss(loss)) return std::nullopt;
+    const std::optional<ValueId> dscores = gradient_of_scores(loss);
+    if (!dscores) return std::nullopt;
+    if (loss.gradient >= 0 && (!find_products(loss, *dscores) || needs_loss(loss))) return std::nullopt;
     return loss;
+  }
+
+  // Steps back over what scales or caps logits, to the product that makes them.
+  bool find_scale_and_cap(Loss& loss) const {
+    double factor = 1;
+    for (;; loss.scores = graph_.value(node(loss.scores).operands[0]).producer) {
+      const auto* unary = std::get_if<graph::UnaryOf>(&node(loss.scores).attributes);
+      if (unary == nullptr) break;
+      if (unary->function == graph::Unary::scale) {
+        factor *= unary->a;
+      } else if (unary->function == graph::Unary::tanh && loss.of.soft_cap == 0 && factor > 0) {
+        loss.of.soft_cap = std::exchange(factor, 1);
+      } else {
+        return false;
+      }
+      loss.between.push_back(loss.scores);
+    }
+    loss.of.scale = factor;
+    return true;
+  }
+
+  // The gradient of the product (a value of no meaning in a graph without gradients); nothing if something else reads it, the logits or
+  // what lies between.
+  std::optional<ValueId> gradient_of_scores(const Loss& loss) const {
+    const bool has_gradient = loss.gradient >= 0;
+    ValueId gradient = has_gradient ? result_of(loss.gradient) : -1;
+    std::vector<NodeId> readers{loss.entropy};
+    if (has_gradient) readers.push_back(loss.gradient);
+    for (const NodeId id : loss.between) {
+      if (!are_users(result_of(id), readers)) return std::nullopt;
+      readers = {id};
+      if (!has_gradient) continue;
+      const auto& users = users_[at(gradient)];
+      if (users.size() != 1 || is_result(gradient) || !is_gradient_of_unary(users[0], node(id))) return std::nullopt;
+      if (reads(users[0], node(id).operands[0])) readers.push_back(users[0]);
+      gradient = result_of(users[0]);
+    }
+    return are_users(result_of(loss.scores), readers) ? std::optional(gradient) : std::nullopt;
+  }
+
+  bool are_users(ValueId id, std::vector<NodeId> expected) const {
+    std::sort(expected.begin(), expected.end());
+    return users_[at(id)] == expected;
+  }
+
+  // Whether a node takes the gradient of what `of` makes to that of what it reads.
+  bool is_gradient_of_unary(NodeId id, const Node& of) const {
+    const auto& unary = std::get<graph::UnaryOf>(of.attributes);
+    const auto* gradient = std::get_if<graph::UnaryOf>(&node(id).attributes);
+    if (gradient == nullptr || *gradient != unary) return false;
+    return unary.function == graph::Unary::scale ? node(id).op == Op::unary : node(id).op == Op::unary_grad && reads(id, of.operands[0]);
   }
 
   // Whether the logits are x[B, S, M] times the table, with the dim M of x and the table unsharded.
@@ -70,10 +126,10 @@ class Fusion {
     const std::optional<graph::Equation> of = equation_of(loss.scores);
     if (!of || of->a.size() != 3 || of->b.size() != 2) return false;
     const std::string tokens = of->a.substr(0, 2);
-    loss.by_token = of->b[1] == of->a[2];
-    const char word = of->b[loss.by_token ? 0 : 1];
+    loss.of.by_token = of->b[1] == of->a[2];
+    const char word = of->b[loss.of.by_token ? 0 : 1];
     const Node& scores = node(loss.scores);
-    const bool is_product = (loss.by_token || of->b[0] == of->a[2]) && of->result == tokens + word && word != of->a[2];
+    const bool is_product = (loss.of.by_token || of->b[0] == of->a[2]) && of->result == tokens + word && word != of->a[2];
     return is_product && graph_.value(scores.results[0]).dtype == graph_.value(scores.operands[0]).dtype &&
            is_whole(scores.operands[0], 2) && is_whole(scores.operands[1], 0) && is_whole(scores.operands[1], 1);
   }
@@ -84,10 +140,10 @@ class Fusion {
            of.operands[2] == entropy.operands[2];
   }
 
-  bool find_products(Loss& loss) const {
-    const ValueId dlogits = node(loss.gradient).results[0], x = node(loss.scores).operands[0], table = node(loss.scores).operands[1];
-    if (is_result(dlogits)) return false;
-    for (const NodeId user : users_[at(dlogits)]) {
+  bool find_products(Loss& loss, ValueId dscores) const {
+    const ValueId x = node(loss.scores).operands[0], table = node(loss.scores).operands[1];
+    if (is_result(dscores)) return false;
+    for (const NodeId user : users_[at(dscores)]) {
       const bool takes_table = reads(user, table), takes_x = reads(user, x);
       if (!equation_of(user) || takes_table == takes_x) return false;
       NodeId& found = takes_table ? loss.dx : loss.dtable;
@@ -116,55 +172,34 @@ class Fusion {
   }
   bool needs_loss(const Loss& loss) const { return later_nodes(loss)[at(graph_.value(node(loss.gradient).operands[3]).producer)]; }
 
-  // Whether a cast to float32 is the only reader of dtable. vocab_loss makes dtable in float32, so it then need not be rounded.
-  bool is_wanted_wide(const Loss& loss) const {
-    const ValueId dtable = result_of(loss.dtable);
-    const auto& users = users_[at(dtable)];
-    return !is_result(dtable) && users.size() == 1 && node(users[0]).op == Op::cast &&
-           graph_.value(node(users[0]).results[0]).dtype == DType::float32 && !is_sum(dtable);
-  }
-
   Graph fused_alone(const Loss& loss) const {
     Graph made = graph_;
     Node& whole = made.nodes[at(loss.entropy)];
     const Node& scores = node(loss.scores);
     whole.op = Op::vocab_loss;
     whole.operands = {scores.operands[0], scores.operands[1], whole.operands[1], whole.operands[2]};
-    whole.attributes = graph::VocabLossOf{std::get<graph::CrossEntropyOf>(whole.attributes).z_loss, loss.by_token};
+    whole.attributes = loss.of;
     return graph::without_dead_nodes(std::move(made));
   }
 
   // The fused loss takes the place of the gradient; nodes before it that need the loss move to just after it.
   Graph fused(const Loss& loss) const {
     Graph made = graph_;
-    const auto like = [&](ValueId id, DType dtype) {
-      graph::Value value = graph_.value(id);
-      value.dtype = dtype;
-      return graph::add_value(made, std::move(value));
-    };
     const Node& scores = node(loss.scores);
     const Node& gradient = node(loss.gradient);
-    const ValueId sum = node(loss.entropy).results[0], dx = result_of(loss.dx), dtable = result_of(loss.dtable);
-    const DType dtype = graph_.value(dtable).dtype, wide = wide_of(dtype);
-    std::map<ValueId, ValueId> stand_ins{{sum, like(sum, graph_.value(sum).dtype)}, {dx, like(dx, graph_.value(dx).dtype)}};
-    const ValueId wide_dtable = like(dtable, wide);
     Node whole{Op::vocab_loss,
                gradient.path,
                "",
                {scores.operands[0], scores.operands[1], gradient.operands[1], gradient.operands[2], gradient.operands[3]},
-               {stand_ins[sum], stand_ins[dx], wide_dtable},
-               graph::VocabLossOf{std::get<graph::CrossEntropyOf>(gradient.attributes).z_loss, loss.by_token},
+               {},
+               loss.of,
                gradient.phase};
-    std::vector<Node> behind{std::move(whole)};
-    if (dtype == wide) {
-      stand_ins[dtable] = wide_dtable;
-    } else if (is_wanted_wide(loss)) {
-      stand_ins[node(users_[at(dtable)][0]).results[0]] = wide_dtable;
-    } else {
-      stand_ins[dtable] = like(dtable, dtype);
-      behind.push_back({Op::cast, node(loss.dtable).path, "", {wide_dtable}, {stand_ins[dtable]}, {}, node(loss.dtable).phase});
+    std::map<ValueId, ValueId> stand_ins;
+    for (const ValueId id : {result_of(loss.entropy), result_of(loss.dx), result_of(loss.dtable)}) {
+      stand_ins[id] = graph::add_value(made, graph_.value(id));
+      whole.results.push_back(stand_ins[id]);
     }
-    place(made, loss, std::move(behind));
+    place(made, loss, {std::move(whole)});
     return graph::without_dead_nodes(graph::with_operands_replaced(std::move(made), stand_ins));
   }
 

@@ -62,6 +62,18 @@ TEST(FoldCasts, ScoresTheVocabularyByTheTableAsItWas) {
   EXPECT_EQ(folded(of_bfloat16), of_bfloat16);
 }
 
+// The loss sums the gradient of its table in float32. That of x stays as it is.
+TEST(FoldCasts, TakesTheGradientOfTheVocabularysTableBeforeItIsRounded) {
+  const std::string inputs =
+      "%0: bfloat16[9, 4] = input labels=(-, -)  # table\n%1: int32[2, 3] = input labels=(-, -) kind=batch  # tokens\n"
+      "%2: bfloat16[2, 3, 4] = input labels=(-, -, -)  # x\n%3: float32[] = input  # dsum\n";
+  const std::string loss = "vocab_loss %2, %0, %1, %1, %3 by_token=true  # loss\n";
+  EXPECT_EQ(folded(inputs + "%4: float32[], %5: bfloat16[2, 3, 4], %6: bfloat16[9, 4] = " + loss +
+                   "%7: float32[2, 3, 4] = cast %5  # cast\n%8: float32[9, 4] = cast %6  # cast\nreturn %4 as loss, %7 as dx, %8 as dtable\n"),
+            inputs + "%4: float32[], %5: bfloat16[2, 3, 4], %6: float32[9, 4] = " + loss +
+                "%7: float32[2, 3, 4] = cast %5  # cast\nreturn %4 as loss, %7 as dx, %6 as dtable\n");
+}
+
 // This includes the experts, whose products are in a region of a layer.
 TEST(FoldCasts, LeavesNoGradientOfAMatrixThatIsRoundedOnItsWay) {
   for (const std::string more : {"", "logits_via_embedding=true"}) {

@@ -65,16 +65,47 @@ TEST(FuseLoss, TakesATableByToken) {
   EXPECT_NE(fused(text).find("vocab_loss %0, %1, %2, %3, %4 z_loss=0.5 by_token=true"), std::string::npos) << fused(text);
 }
 
-// The gradient of the table is computed in float32. It is rounded if it is wanted in bfloat16, but not on the way to float32.
-TEST(FuseLoss, RoundsTheTablesGradientWhereItIsAskedFor) {
-  std::string text = kLoss;
-  for (const char* wide : {"%0: float32", "%1: float32", "%5: float32", "%8: float32", "%9: float32", "%10: float32"}) {
-    text = replaced(text, wide, replaced(wide, "float32", "bfloat16"));
+// Logits that are scaled and capped between their product and the loss, as in Gemma.
+const std::string kCappedLoss = kLossInputs +
+    "%5: float32[2, 3, 5] = einsum %0, %1 equation=\"bsm,mv->bsv\"  # logits\n"
+    "%6: float32[2, 3, 5] = unary %5 function=scale a=0.5  # scale\n"
+    "%7: float32[2, 3, 5] = unary %6 function=scale a=0.25  # scale\n"
+    "%8: float32[2, 3, 5] = unary %7 function=tanh  # tanh\n"
+    "%9: float32[2, 3, 5] = unary %8 function=scale a=4  # scale\n"
+    "%10: float32[] = cross_entropy %9, %2, %3 z_loss=0.5  # loss\n"
+    "%11: float32[2, 3, 5] = cross_entropy_grad %9, %2, %3, %4 z_loss=0.5 phase backward  # loss'\n"
+    "%12: float32[2, 3, 5] = unary %11 function=scale a=4 phase backward  # scale'\n"
+    "%13: float32[2, 3, 5] = unary_grad %7, %12 function=tanh phase backward  # tanh'\n"
+    "%14: float32[2, 3, 5] = unary %13 function=scale a=0.25 phase backward  # scale'\n"
+    "%15: float32[2, 3, 5] = unary %14 function=scale a=0.5 phase backward  # scale'\n"
+    "%16: float32[2, 3, 4] = einsum %15, %1 equation=\"bsv,mv->bsm\" phase backward  # logits'\n"
+    "%17: float32[4, 5] = einsum %0, %15 equation=\"bsm,bsv->mv\" phase backward  # logits'\n"
+    "return %10 as loss, %16 as dx, %17 as dtable\n";
+
+TEST(FuseLoss, TakesWhatScalesAndCapsLogits) {
+  EXPECT_EQ(fused(kCappedLoss), kLossInputs +
+                                    "%5: float32[], %6: float32[2, 3, 4], %7: float32[4, 5] = vocab_loss %0, %1, %2, %3, %4 z_loss=0.5 scale=0.125 "
+                                    "soft_cap=4 phase backward  # loss'\n"
+                                    "return %5 as loss, %6 as dx, %7 as dtable\n");
+  const std::string alone = kCappedLoss.substr(0, kCappedLoss.find("%11")) + "return %10 as loss\n";
+  EXPECT_EQ(fused(alone).find("unary"), std::string::npos) << fused(alone);
+  EXPECT_NE(fused(alone).find("scale=0.125 soft_cap=4"), std::string::npos) << fused(alone);
+}
+
+TEST(FuseLoss, LeavesALossIfAnythingOnTheWayIsReadOrIsNoCap) {
+  for (const char* value : {"%5", "%6", "%7", "%8", "%9", "%11", "%12", "%13", "%14", "%15"}) {
+    const std::string text = replaced(kCappedLoss, "return %10", "return " + std::string(value) + " as more, %10");
+    EXPECT_EQ(fused(text).find("vocab_loss"), std::string::npos) << value << "\n" << fused(text);
   }
-  EXPECT_NE(fused(text).find("%7: float32[4, 5] = vocab_loss"), std::string::npos) << fused(text);
-  EXPECT_NE(fused(text).find("%8: bfloat16[4, 5] = cast %7 phase backward"), std::string::npos) << fused(text);
-  text = replaced(text, "return %7 as loss, %9 as dx, %10 as dtable", "%11: float32[4, 5] = cast %10  # cast\nreturn %7 as loss, %9 as dx, %11 as dtable");
-  EXPECT_EQ(fused(text).find("cast"), std::string::npos) << fused(text);
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{{"%8: float32[2, 3, 5] = unary %7 function=tanh", "%8: float32[2, 3, 5] = unary %7 function=gelu"},
+                                                                                 {"unary_grad %7, %12 function=tanh", "unary_grad %7, %12 function=gelu"},
+                                                                                 {"unary_grad %7, %12", "unary_grad %6, %12"},
+                                                                                 {"unary %13 function=scale a=0.25", "unary %13 function=scale a=0.75"},
+                                                                                 {"unary %7 function=tanh", "unary %7 function=offset a=1"},
+                                                                                 {"%6: float32[2, 3, 5] = unary %5 function=scale a=0.5", "%6: float32[2, 3, 5] = unary %5 function=tanh"}}) {
+    const std::string text = replaced(kCappedLoss, from, to);
+    EXPECT_EQ(fused(text).find("vocab_loss"), std::string::npos) << to << "\n" << fused(text);
+  }
 }
 
 // As with multi-token prediction: every loss, of logits that one table makes.
@@ -133,7 +164,7 @@ TEST(FuseLoss, LeavesLogitsThatAreAnotherProduct) {
 
 // Compares the losses of three steps with those of a run that holds the logits. The later losses also show that the same is learnt.
 TEST(FuseLoss, TrainsAsTheLossOfLogits) {
-  for (const std::string more : {"", "z_loss_multiplier=0.01", "logits_via_embedding=true", "gradient_accumulation_steps=2",
+  for (const std::string more : {"", "z_loss_multiplier=0.01", "logits_via_embedding=true", "untied_logits_soft_cap=3", "logits_via_embedding=true final_logits_soft_cap=3 gradient_accumulation_steps=2",
                                   "compile_topology=cpu-4 ici_fsdp_parallelism=4", "compile_topology=cpu-4 ici_tensor_parallelism=2 ici_fsdp_parallelism=2 vocab_size=24 base_num_kv_heads=2"}) {
     for (const bool low : {false, true}) {
       const std::string request = test::kTinyMixtral + more + (low ? " dtype=bfloat16" : "");

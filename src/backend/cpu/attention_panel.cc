@@ -158,17 +158,6 @@ void AttentionPanel<T>::write_back(Isa isa, const W* results, std::int64_t colum
 }
 
 template <typename T>
-void AttentionPanel<T>::apply_soft_cap(W* scores, W* slopes, std::int64_t count) const {
-  const W cap = static_cast<W>(of_.of.soft_cap), scale = static_cast<W>(of_.of.score_scale);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const W score = scores[i] * scale;
-    const W bent = std::tanh(score / cap);
-    scores[i] = bent * cap;
-    if (slopes != nullptr) slopes[i] = 1 - bent * bent;
-  }
-}
-
-template <typename T>
 template <int kColumns>
 void AttentionPanel<T>::hide_unchosen(Isa isa, const Sight& sight, Range keys, W* scores) const {
   const std::int32_t* lines[kColumns];
@@ -236,9 +225,10 @@ void AttentionPanel<T>::scale_and_hide_32(const Sight& sight, Range keys, float 
 template <typename T>
 template <int kColumns>
 void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const {
-  const bool has_soft_cap = of_.of.soft_cap > 0, has_pools = of_.of.pools > 0;
-  if (has_soft_cap) apply_soft_cap(scores, slopes, keys.size() * kColumns);
-  const W scale = has_soft_cap ? W(1) : static_cast<W>(of_.of.score_scale);
+  const double cap = of_.of.soft_cap;
+  const bool has_pools = of_.of.pools > 0;
+  if (cap > 0) cap_scores(isa, keys.size() * kColumns, static_cast<W>(of_.of.score_scale / cap), static_cast<W>(cap), scores, slopes);
+  const W scale = cap > 0 ? W(1) : static_cast<W>(of_.of.score_scale);
   const std::int64_t first_pool = std::clamp(of_.shape.keys - of_.of.pools, keys.begin, keys.end);
   const Range near{keys.begin, first_pool}, pools{first_pool, keys.end};
   if (near.size() > 0)

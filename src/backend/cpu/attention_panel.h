@@ -139,7 +139,6 @@ class AttentionPanel {
   [[gnu::target("avx512f")]] void scale_and_hide_32(const Sight& sight, Range keys, float scale, float* scores, float* largest) const;
   void take_words(int first, std::int64_t word, std::int32_t* to) const;  // of the keys chosen for sixteen columns
 #endif
-  void apply_soft_cap(W* scores, W* slopes, std::int64_t count) const;
   // Sets the scores of keys that are not chosen to -inf.
   template <int kColumns>
   void hide_unchosen(Isa isa, const Sight& sight, Range keys, W* scores) const;

@@ -30,9 +30,15 @@ template <typename W>
 
 // to = exp(scores - base), with a base per column. The exponentials are added to the sums of the columns before they are rounded to E. `to`
 // may be the scores. If `kept` has memory, they are also written there, with non-temporal stores if the instruction set has them, so that
-// fence_streaming_stores() must follow. `kept` begins on a cache line.
+// fence_streaming_stores() must follow. `kept` begins on a cache line. If `slopes` has memory, exponentials that have been added are
+// multiplied by it.
 template <int kColumns, typename W, typename E>
-void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums, const RowsInBlocks<E>& kept = {});
+void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums, const W* slopes = nullptr,
+                  const RowsInBlocks<E>& kept = {});
+
+// Caps scores: cap * tanh(inner * score). If `slopes` has memory, it gets 1 - tanh^2.
+template <typename W>
+void cap_scores(Isa isa, std::int64_t count, W inner, W cap, W* scores, W* slopes);
 
 // Sets the columns from `count` on to 0: GEMMs may have left NaN there.
 template <typename E>

@@ -155,7 +155,7 @@ void unary_of(const KernelCall& call) {
     case Unary::sigmoid: return map<T>(call, [](W x) MOESH_LOOP { return sigmoid_of(x); });
     case Unary::gelu: return map<T>(call, [](W x) MOESH_LOOP { return x * gelu_sigmoid(x); });
     case Unary::relu: return map<T>(call, [](W x) MOESH_LOOP { return x < 0 ? W(0) : x; });
-    case Unary::tanh: return map<T>(call, [](W x) MOESH_LOOP { return std::tanh(x); });
+    case Unary::tanh: return map<T>(call, [](W x) MOESH_LOOP { return tanh_of(x); });
     case Unary::exp: return map<T>(call, [](W x) MOESH_LOOP { return exp_of(x); });
     case Unary::softplus: return map<T>(call, [](W x) MOESH_LOOP { return (x < 0 ? W(0) : x) + log_of_one_more(exp_of(x < 0 ? x : -x)); });
     case Unary::identity: return map<T>(call, [](W x) MOESH_LOOP { return x; });
@@ -191,7 +191,7 @@ void unary_grad_of(const KernelCall& call) {
     case Unary::relu: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return x > 0 ? dy : W(0); });
     case Unary::tanh:
       return map2<T>(call, [](W x, W dy) MOESH_LOOP {
-        const W t = std::tanh(x);
+        const W t = tanh_of(x);
         return dy * (1 - t * t);
       });
     case Unary::exp: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * exp_of(x); });

@@ -13,6 +13,7 @@
 #include "backend/cpu/column_softmax.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/row_loop.h"
 #include "backend/cpu/vocab_loss_memory.h"
 #include "backend/cpu/vocabulary.h"
 #include "backend/cpu/word_table.h"
@@ -37,6 +38,8 @@ void take_column(const W* results, std::int64_t columns, std::int64_t column, st
 }
 constexpr std::int64_t kLine = 256;  // elements that are copied at a time
 
+bool keeps_slopes(const graph::VocabLossOf& of, bool gives_gradients) { return of.soft_cap > 0 && gives_gradients; }
+
 template <typename T, typename P>
 class VocabLoss {
   using W = Wide<T>;
@@ -52,8 +55,9 @@ class VocabLoss {
         segments_(call.operands[3].as<std::int32_t>()),
         dsum_(gives_gradients(call) ? load_scalar(call.operands[4]) : 0),
         all_(call.operands[2].count()),
+        rounds_gradient_(gives_gradients(call) && call.results[2].dtype != wide_of(call.results[2].dtype)),
         shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P), gives_gradients(call),
-               call.workers.threads()),
+               rounds_gradient_, call.workers.threads()),
         shared_(memory(isa, shape_)),
         words_in_place_(of_.by_token && !table_.is_wide() &&
                         shared_.rows.template may_be_in_place<T>(kUnit, shape_.width, table_.word_step())),
@@ -66,7 +70,10 @@ class VocabLoss {
       const bool is_known = targets_[i] >= 0 && targets_[i] < shape_.vocabulary;
       if (counts(i) && !is_known) fail_token("target", targets_[i], i, call_.operands[2], shape_.vocabulary);
     }
-    if (all_ == 0 && shape_.has_gradients) std::fill_n(call_.results[2].as<W>(), call_.results[2].count(), W(0));
+    if (all_ == 0 && shape_.has_gradients) {
+      const View& dtable = call_.results[2];
+      std::fill_n(dtable.raw(), dtable.count() * size_of(dtable.dtype), std::byte(0));
+    }
     for (first_ = 0; first_ < all_; first_ += shape_.tokens) {
       tokens_ = std::min(shape_.tokens, all_ - first_);
       for_panels([&](std::int64_t p) { begin_panel(p); });
@@ -75,6 +82,7 @@ class VocabLoss {
       for_panels([&](std::int64_t p) { end_panel(p); });
       if (shape_.has_gradients) add_table_gradient();
     }
+    if (shape_.has_sums) round_sums();
     store_scalar(call_.results[0], std::accumulate(losses_.begin(), losses_.end(), 0.0));
   }
 
@@ -86,7 +94,9 @@ class VocabLoss {
   OwnLossMemory<T, P> own_memory() const {
     thread_local Scratch mine;
     const std::int64_t rounded = table_.room_of_words();
-    return {Pieces(mine.of<std::byte>(OwnLossMemory<T, P>(Pieces(nullptr), isa_, rounded).bytes)), isa_, rounded};
+    const bool has_slopes = keeps_slopes(of_, shape_.has_gradients);
+    const std::int64_t bytes = OwnLossMemory<T, P>(Pieces(nullptr), isa_, rounded, has_slopes).bytes;
+    return {Pieces(mine.of<std::byte>(bytes)), isa_, rounded, has_slopes};
   }
 
   static bool gives_gradients(const KernelCall& call) { return call.results.size() > 1; }
@@ -165,6 +175,7 @@ class VocabLoss {
     table_.ask_for(unit + shape_.units, p, divide_up(tokens_, columns));  // the unit packed next, prefetched while this one is multiplied
     words_of(unit, place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
     clear_columns(rows, columns, count_of(p), own.scores);
+    finish_scores(own, rows * columns);
     with_columns(columns, [&]<int kColumns>() { soften<kColumns>(own, p, unit); });
     if (!shape_.has_gradients) return;
     std::fill(own.exponentials + rows * columns, own.exponentials + depth * columns, P());
@@ -173,7 +184,18 @@ class VocabLoss {
                   shared_.dx + p * shared_.dx_size, columns);
   }
 
-  // Turns scores into exponentials, except for the scores of targets: their exponentials are kept separately.
+  // Turns products into scores.
+  void finish_scores(const OwnLossMemory<T, P>& own, std::int64_t count) const {
+    const auto scale = static_cast<W>(of_.scale);
+    if (of_.soft_cap > 0) return cap_scores(isa_, count, scale, static_cast<W>(of_.soft_cap), own.scores, own.slopes);
+    if (scale == 1) return;
+    vectorised(isa_, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) own.scores[i] *= scale;
+    });
+  }
+
+  // Turns scores into exponentials, except for the scores of targets: their exponentials are kept separately. Exponentials that gradients
+  // are made of are multiplied by the slopes of a soft cap.
   template <int kColumns>
   void soften(const OwnLossMemory<T, P>& own, std::int64_t p, std::int64_t unit) const {
     const std::int64_t rows = rows_of(unit);
@@ -203,7 +225,7 @@ class VocabLoss {
       shared_.target_exponential[p * kColumns + j] = exp_of(scores[at] - base[j]);
     });
     const RowsInBlocks<P> kept = shape_.has_gradients ? shared_.exponentials_of(unit).rows_of(p) : RowsInBlocks<P>{};  // for dtable
-    exponentiate<kColumns>(isa_, rows, base, scores, own.exponentials, shared_.sum + p * kColumns, kept);
+    exponentiate<kColumns>(isa_, rows, base, scores, own.exponentials, shared_.sum + p * kColumns, own.slopes, kept);
     for_targets([&](std::int64_t, std::int64_t at) { own.exponentials[at] = P(); });
   }
 
@@ -236,7 +258,8 @@ class VocabLoss {
   }
 
   // The gradient of a logit is dsum (slope e / sum), minus dsum for the target. So dx and x are scaled by dsum slope / sum, and sum / slope
-  // is subtracted from the exponential of the target; this difference is taken before it is rounded.
+  // is subtracted from the exponential of the target; this difference is taken before it is rounded. The derivative of a soft cap, at the
+  // target too, joins the exponentials, and constant factors of logits the scale of dx and x.
   void give_gradients(std::int64_t p, std::int64_t j, double log) {
     const std::int64_t token = first_of(p) + j, column = p * shared_.columns + j;
     const W* const dx = shared_.dx + p * shared_.dx_size;
@@ -249,8 +272,9 @@ class VocabLoss {
     }
     const W sum = shared_.sum[column];
     const double slope = slope_at(log);
-    const auto share = static_cast<W>(dsum_ * slope / sum);
-    const auto of_target = static_cast<W>(shared_.target_exponential[column] - sum / slope);
+    const double capped = of_.soft_cap > 0 ? shared_.target_score[column] / of_.soft_cap : 0;
+    const auto share = static_cast<W>(dsum_ * slope / sum * (of_.soft_cap > 0 ? of_.soft_cap * of_.scale : of_.scale));
+    const auto of_target = static_cast<W>((shared_.target_exponential[column] - sum / slope) * (1 - capped * capped));
     shared_.exponentials_of(targets_[token] / kUnit).at(targets_[token] % kUnit, column) = store<P>(of_target);
     const T* const x = x_ + token * shape_.width;
     W line[kLine], words[kLine];
@@ -306,20 +330,28 @@ class VocabLoss {
     for (std::int64_t i = 0; i < panels; ++i, first += columns) {
       const W* const from = own.gradients + i * own.size_of_panel;
       const std::int64_t count = std::min(columns, shape_.width - first);
-      W* const to = call_.results[2].as<W>() + unit * kUnit * table_.word_step() + first * table_.dim_step();
+      const std::int64_t at = unit * kUnit * table_.word_step() + first * table_.dim_step();
       if (of_.by_token) {
-        write_back(from, columns, rows, count, to, table_.word_step());
+        write_back(from, columns, rows, count, at, table_.word_step());
       } else {
         transpose_lines(isa_, from, columns, rows, count, own.transposed, kUnit);
-        write_back(own.transposed, kUnit, count, rows, to, table_.dim_step());
+        write_back(own.transposed, kUnit, count, rows, at, table_.dim_step());
       }
     }
   }
 
+  void write_back(const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t width, std::int64_t at,
+                  std::int64_t to_pitch) const {
+    if (shape_.has_sums) write_back_to(from, from_pitch, lines, width, shared_.table_sums + at, to_pitch);
+    else if (rounds_gradient_) write_back_to(from, from_pitch, lines, width, call_.results[2].as<T>() + at, to_pitch);
+    else write_back_to(from, from_pitch, lines, width, call_.results[2].as<W>() + at, to_pitch);
+  }
+
   // Adds lines to the gradient of the table, or stores them if it has none yet.
-  void write_back(const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t width, W* to, std::int64_t to_pitch) const {
+  template <typename To>
+  void write_back_to(const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t width, To* to, std::int64_t to_pitch) const {
 #if defined(__x86_64__)
-    if constexpr (std::is_same_v<W, float>) {
+    if constexpr (std::is_same_v<To, float>) {
       const bool has_lines = reinterpret_cast<std::uintptr_t>(to) % kCacheLineBytes == 0 && to_pitch % 16 == 0 && width % 32 == 0;
       if (first_ == 0 && has_lines && isa_ >= Isa::avx512) return stream_avx512(from, from_pitch, lines, width, to, to_pitch);
     }
@@ -327,10 +359,20 @@ class VocabLoss {
     vectorised(isa_, [&]() MOESH_LOOP {
       with_constant(first_ > 0, [&](auto adds) MOESH_LOOP {
         for (std::int64_t i = 0; i < lines; ++i) {
-          W* __restrict line = to + i * to_pitch;
+          To* __restrict line = to + i * to_pitch;
           const W* __restrict source = from + i * from_pitch;
-          for (std::int64_t j = 0; j < width; ++j) line[j] = adds ? line[j] + source[j] : source[j];
+          for (std::int64_t j = 0; j < width; ++j) line[j] = store<To>(adds ? load(line[j]) + source[j] : source[j]);
         }
+      });
+    });
+  }
+
+  void round_sums() const {
+    const W* const from = shared_.table_sums;
+    T* const to = call_.results[2].as<T>();
+    call_.workers.parallel(call_.results[2].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      vectorised(isa_, [&]() MOESH_LOOP {
+        for (std::int64_t i = begin; i < end; ++i) to[i] = store<T>(from[i]);
       });
     });
   }
@@ -344,6 +386,7 @@ class VocabLoss {
   const std::int32_t* segments_;
   double dsum_;
   std::int64_t all_;  // tokens
+  bool rounds_gradient_;
   LossShape shape_;
   LossMemory<T, P> shared_;
   bool words_in_place_, dims_in_place_;
@@ -364,15 +407,18 @@ void with_types(DType dtype, Isa isa, const Body& body) {
 
 }  // namespace
 
-SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype, DType of_table,
-                             bool gives_gradients, std::int64_t threads) {
+SharedBytes vocab_loss_bytes(const VocabLossTypes& types, std::int64_t threads) {
   const Isa isa = chosen_isa();
+  const Shape& x = types.x;
+  const bool gives_gradients = types.of_gradient.has_value();
   SharedBytes bytes;
-  with_types(dtype, isa, [&]<typename T, typename P>() {
-    const LossShape shape(tokens, vocabulary, width, sizeof(P), gives_gradients, threads);
-    const std::int64_t rounded = of_table == dtype ? 0 : kUnit * width;
+  with_types(types.dtype, isa, [&]<typename T, typename P>() {
+    const bool rounds_gradient = gives_gradients && *types.of_gradient != wide_of(*types.of_gradient);
+    const LossShape shape(x[0] * x[1], types.table[types.of.by_token ? 0 : 1], x[2], sizeof(P), gives_gradients, rounds_gradient, threads);
+    const std::int64_t rounded = types.of_table == types.dtype ? 0 : kUnit * x[2];
+    const bool has_slopes = keeps_slopes(types.of, gives_gradients);
     bytes = {bytes_of_pages(LossMemory<T, P>(Pieces(nullptr), isa, shape).bytes),
-             bytes_of_pages(OwnLossMemory<T, P>(Pieces(nullptr), isa, rounded).bytes)};
+             bytes_of_pages(OwnLossMemory<T, P>(Pieces(nullptr), isa, rounded, has_slopes).bytes)};
   });
   return bytes;
 }

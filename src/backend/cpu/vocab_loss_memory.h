@@ -19,14 +19,16 @@ struct LossShape {
   std::int64_t tokens, vocabulary, width;
   std::int64_t units;  // units that are packed at a time
   bool has_gradients;
+  bool has_sums;  // whether the gradient of the table is rounded, and must be summed over tokens that are processed one after the other
 
   LossShape(std::int64_t all, std::int64_t of_vocabulary, std::int64_t of_width, std::int64_t element, bool gives_gradients,
-            std::int64_t threads)
+            bool rounds_gradient, std::int64_t threads)
       : tokens(at_once(std::max<std::int64_t>(1, all), of_vocabulary, element)),
         vocabulary(of_vocabulary),
         width(of_width),
         units(std::min(std::max(kUnitsOfThread * threads, kPackedElements / (kUnit * of_width)), all_units())),
-        has_gradients(gives_gradients) {}
+        has_gradients(gives_gradients),
+        has_sums(rounds_gradient && tokens < all) {}
   std::int64_t all_units() const { return divide_up(vocabulary, kUnit); }
 
  private:
@@ -72,6 +74,7 @@ struct LossMemory {
       scaled_x = pieces.take<T>(shape.tokens * shape.width);
       packed_x = pieces.take<P>(round_up(shape.width, columns) * depth);
       all_exponentials = pieces.take<P>(shape.all_units() * exponentials.size(kUnit));
+      table_sums = shape.has_sums ? pieces.take<W>(shape.vocabulary * shape.width) : nullptr;
     }
     bytes = pieces.bytes();
   }
@@ -111,6 +114,7 @@ struct LossMemory {
   T* scaled_x = nullptr;  // [N][M], x multiplied by each token's share
   P* packed_x = nullptr;  // scaled_x as packed panels [N][M]
   P* all_exponentials = nullptr;
+  W* table_sums = nullptr;  // the gradient of the table before it is rounded
   std::int64_t bytes;
 };
 
@@ -119,13 +123,14 @@ template <typename T, typename P>
 struct OwnLossMemory {
   static constexpr std::int64_t kUnit = LossShape::kUnit, kGradientPanels = LossShape::kGradientPanels;
   using W = Wide<T>;
-  OwnLossMemory(Pieces pieces, Isa isa, std::int64_t of_words) {
+  OwnLossMemory(Pieces pieces, Isa isa, std::int64_t of_words, bool has_slopes) {
     const std::int64_t columns = micro_kernels<P>(isa).columns;
     rounded = pieces.take<T>(of_words);
     size_of_panel = columns * (kUnit + kTileRows);
     scores = pieces.take<W>(size_of_panel);
     gradients = pieces.take<W>(kGradientPanels * size_of_panel);
     transposed = pieces.take<W>(columns * kUnit);
+    slopes = has_slopes ? pieces.take<W>(columns * kUnit) : nullptr;
     if constexpr (std::is_same_v<P, W>) {
       exponentials = scores;
     } else {
@@ -139,6 +144,7 @@ struct OwnLossMemory {
   W* scores;            // [V][N] of a unit and a panel of tokens
   W* gradients;         // [V][M] of a unit, one panel after another
   W* transposed;        // a panel of gradients, transposed to [M][V]
+  W* slopes;            // of a soft cap, at the scores, unless it is null
   P* exponentials;      // exponentials of the scores, [V][N]
   P* packed = nullptr;  // the exponentials as a packed panel
   T* rounded;           // words of a unit, rounded from a table of the wide type

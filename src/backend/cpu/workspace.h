@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/dtype.h"
 #include "base/shape.h"
+#include "graph/graph.h"
 
 namespace moesh::backend::cpu {
 
@@ -23,7 +25,13 @@ struct SharedBytes {
   std::int64_t shared = 0;
   std::int64_t own = 0;
 };
-SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype, DType of_table,
-                             bool gives_gradients, std::int64_t threads);
+// The operands of a vocab_loss, and the type of the gradient of its table if it gives one.
+struct VocabLossTypes {
+  graph::VocabLossOf of;
+  Shape x, table;
+  DType dtype, of_table;
+  std::optional<DType> of_gradient;
+};
+SharedBytes vocab_loss_bytes(const VocabLossTypes& types, std::int64_t threads);
 
 }  // namespace moesh::backend::cpu

@@ -176,23 +176,25 @@ void vocab_loss(const KernelCall& call) {
     const auto word = [&](std::int64_t v, std::int64_t m) {
       return double{load(table.dtype == x.dtype ? table.as<T>()[place(v, m)] : store<T>(table.as<Wide<T>>()[place(v, m)]))};
     };
-    std::vector<double> dtable(static_cast<std::size_t>(table.count()), 0), logits(static_cast<std::size_t>(vocabulary)), dx;
+    std::vector<double> dtable(static_cast<std::size_t>(table.count()), 0), logits(static_cast<std::size_t>(vocabulary)), bends(logits), dx;
     double sum = 0;
     for (std::int64_t i = 0; i < call.operands[2].count(); ++i) {
       dx.assign(static_cast<std::size_t>(width), 0);
       if (call.operands[3].as<std::int32_t>()[i] != 0) {
         for (std::int64_t v = 0; v < vocabulary; ++v) {
-          double logit = 0;
+          double product = 0;
           for (std::int64_t m = 0; m < width; ++m)
-            logit += double{load(x.as<T>()[i * width + m])} * word(v, m);
-          logits[static_cast<std::size_t>(v)] = logit;
+            product += double{load(x.as<T>()[i * width + m])} * word(v, m);
+          const double scaled = of.scale * product, bent = std::tanh(scaled);
+          logits[static_cast<std::size_t>(v)] = of.soft_cap > 0 ? of.soft_cap * bent : scaled;
+          bends[static_cast<std::size_t>(v)] = of.scale * (of.soft_cap > 0 ? of.soft_cap * (1 - bent * bent) : 1);
         }
         const double log = log_sum_exp(logits.data(), vocabulary);
         const std::int64_t target = checked(call.operands[2].as<std::int32_t>()[i], vocabulary);
         sum += log - logits[static_cast<std::size_t>(target)] + of.z_loss * log * log;
         for (std::int64_t v = 0; has_gradients && v < vocabulary; ++v) {
           const double p = std::exp(logits[static_cast<std::size_t>(v)] - log);
-          const double slope = dsum * (p * (1 + 2 * of.z_loss * log) - (v == target ? 1 : 0));
+          const double slope = dsum * (p * (1 + 2 * of.z_loss * log) - (v == target ? 1 : 0)) * bends[static_cast<std::size_t>(v)];
           for (std::int64_t m = 0; m < width; ++m) {
             dx[static_cast<std::size_t>(m)] += slope * word(v, m);
             dtable[static_cast<std::size_t>(place(v, m))] += slope * double{load(x.as<T>()[i * width + m])};
@@ -203,7 +205,10 @@ void vocab_loss(const KernelCall& call) {
         call.results[1].as<T>()[i * width + m] = store<T>(dx[static_cast<std::size_t>(m)]);
     }
     store_scalar(call.results[0], sum);
-    for (std::size_t i = 0; has_gradients && i < dtable.size(); ++i) call.results[2].as<Wide<T>>()[i] = static_cast<Wide<T>>(dtable[i]);
+    if (!has_gradients) return;
+    for_floating(call.results[2].dtype, [&]<typename R>() {
+      for (std::size_t i = 0; i < dtable.size(); ++i) call.results[2].as<R>()[i] = store<R>(static_cast<Wide<R>>(dtable[i]));
+    });
   });
 }
 

@@ -89,11 +89,11 @@ std::string vocab_loss_shapes(const NodeView& v) {
                     v.result(0).shape.empty() && v.operands() == (v.results() == 1 ? 4 : 5);
   const auto gradients_fit = [&] {
     return v.operand(4).shape.empty() && is_like(v.operand(0), v.result(1)) && v.result(2).shape == table &&
-           v.result(2).dtype == wide;
+           (v.result(2).dtype == v.operand(0).dtype || v.result(2).dtype == wide);
   };
   return fits && (v.results() == 1 || gradients_fit())
              ? ""
-             : "x [B, S, M] and a table of its type or of the wide one, targets and segments [B, S], the loss' cotangent";
+             : "x [B, S, M], a table and its gradient of its type or of the wide one, targets and segments [B, S], the loss' cotangent";
 }
 
 // Gradients, where they are asked for, take two more matrix products besides the one for the logits.

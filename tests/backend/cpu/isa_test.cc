@@ -52,6 +52,21 @@ TEST(Simd, ExponentialsAreRightToTwoUnitsInTheLastPlace) {
   EXPECT_LT(worst, 2 * 1.2e-7);
 }
 
+TEST(Simd, HyperbolicTangentsAreRightToEightUnitsInTheLastPlace) {
+  double worst = 0;
+  const auto see = [&](float x) {
+    const double exact = std::tanh(static_cast<double>(x));
+    worst = std::max(worst, std::abs(static_cast<double>(cpu::tanh_of(x)) - exact) / std::abs(exact));
+  };
+  for (float x = 1e-30f; x < 100; x *= 1.0003f) see(x), see(-x);
+  EXPECT_LT(worst, 8 * 6e-8);
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(cpu::tanh_of(0.0f), 0.0f);
+  EXPECT_EQ(cpu::tanh_of(infinity), 1.0f);
+  EXPECT_EQ(cpu::tanh_of(-infinity), -1.0f);
+  EXPECT_TRUE(std::isnan(cpu::tanh_of(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(Simd, SinesAndCosinesAreRightInEveryQuarter) {
   double worst = 0;
   const auto see = [&](double angle) {
@@ -86,7 +101,8 @@ std::vector<E> exponentials(cpu::Isa isa, const std::vector<float>& scores, floa
   struct alignas(64) Line { std::byte bytes[64]; };
   std::vector<Line> kept(static_cast<std::size_t>((rows / kTogether + 1) * kStep) * sizeof(E) / sizeof(Line) + 1);
   const cpu::RowsInBlocks<E> blocks{reinterpret_cast<E*>(kept.data()), kTogether, kStep};
-  cpu::exponentiate<kColumns>(isa, rows, base.data(), all.data(), made.data(), sums.data(), blocks);
+  const float* const no_slopes = nullptr;
+  cpu::exponentiate<kColumns>(isa, rows, base.data(), all.data(), made.data(), sums.data(), no_slopes, blocks);
   for (std::int64_t row = 0; row < rows; ++row) {
     const E* const there = blocks.block(row) + row % kTogether * kColumns;
     EXPECT_EQ(0, std::memcmp(there, &made[static_cast<std::size_t>(row * kColumns)], kColumns * sizeof(E))) << name_of(isa);

@@ -15,7 +15,7 @@ struct VocabLoss {
   Tensor x, table, targets, segments;
 
   VocabLoss(DType dtype, Shape tokens, std::int64_t vocabulary, std::int64_t width, bool by_token)
-      : of{0, by_token},
+      : of{.by_token = by_token},
         x(noise(dtype, {tokens[0], tokens[1], width}, 1)),
         table(noise(dtype, by_token ? Shape{vocabulary, width} : Shape{width, vocabulary}, 2)),
         targets(draws(tokens, 3, static_cast<std::uint32_t>(vocabulary))),
@@ -25,6 +25,12 @@ struct VocabLoss {
   Call call(double dsum = 1.5) const {
     const DType wide = wide_of(x.dtype);
     return {Op::vocab_loss, of, {x, table, targets, segments, filled(wide, {}, dsum)}, {Tensor(wide, {}), x, Tensor(wide, table.shape)}};
+  }
+  // The gradient of the table in the type of x.
+  Call rounding_call() const {
+    Call made = call();
+    made.results[2] = Tensor(x.dtype, table.shape);
+    return made;
   }
   // The loss without gradients.
   Call alone() const {
@@ -42,6 +48,11 @@ TEST(VocabLoss, IsThePlainOne) {
             hold_to_plain(loss.call(), 1e-6);
             loss.of.z_loss = 1e-2;
             hold_to_plain(loss.call(-0.3), 1e-6);
+            hold_to_plain(loss.alone(), 1e-6);
+            loss.of.scale = 0.7;
+            hold_to_plain(loss.call(), 1e-6);
+            loss.of.soft_cap = 2;
+            hold_to_plain(loss.call(), 1e-6);
             hold_to_plain(loss.alone(), 1e-6);
           }
         }
@@ -92,6 +103,22 @@ TEST(VocabLoss, OfManyTokensAndOfAWideTableIsThePlainOne) {
   hold_to_plain(VocabLoss(DType::float32, {1, 3}, 500, 9400, false).call(), 3e-5);
 }
 
+// Summed over all tokens before it is rounded, also where these are processed in several parts.
+TEST(VocabLoss, RoundsTheGradientOfItsTableOnce) {
+  for (const bool by_token : {false, true}) {
+    for (const auto& [tokens, vocabulary] : {std::pair{Shape{3, 33}, 700}, std::pair{Shape{9, 130}, 70'000}}) {
+      const VocabLoss loss(DType::bfloat16, tokens, vocabulary, 3, by_token);
+      const Tensor wide = run(loss.call())[2], made = run(loss.rounding_call())[2];
+      ASSERT_EQ(made.dtype, DType::bfloat16);
+      Tensor rounded = made;
+      for (std::int64_t i = 0; i < wide.count(); ++i) rounded.set(i, wide.at(i));
+      EXPECT_EQ(made.bytes, rounded.bytes) << by_token << " " << vocabulary;
+    }
+    hold_to_plain(VocabLoss(DType::bfloat16, {3, 33}, 700, 37, by_token).rounding_call(), 1e-2);
+    expect_not_to_see_what_memory_holds(VocabLoss(DType::bfloat16, {3, 33}, 700, 37, by_token).rounding_call());
+  }
+}
+
 // Exponentials are taken relative to a base, the largest of a token's first scores. Later scores that are far larger replace it, more than
 // once.
 TEST(VocabLoss, TakesScoresThatGrow) {
@@ -134,9 +161,13 @@ TEST(VocabLoss, GradientsAreItsSlopes) {
     for (const bool by_token : {false, true}) {
       VocabLoss loss(DType::float64, {2, 6}, 11, 3, by_token);
       loss.of.z_loss = z_loss;
-      const Tensors made = run(loss.call());
       const Tensors cotangents{filled(DType::float64, {}, 1.5), filled(DType::float64, loss.x.shape, 0), filled(DType::float64, loss.table.shape, 0)};
-      for (const std::size_t operand : {0, 1}) expect_near(made[operand + 1], slope(loss.call(), operand, cotangents), 1e-6);
+      for (const double soft_cap : {0.0, 1.5}) {
+        loss.of.soft_cap = soft_cap;
+        loss.of.scale = 0.8;
+        const Tensors made = run(loss.call());
+        for (const std::size_t operand : {0, 1}) expect_near(made[operand + 1], slope(loss.call(), operand, cotangents), 1e-6);
+      }
     }
   }
 }
