@@ -107,9 +107,9 @@ void cap_scores(Isa isa, std::int64_t count, W inner, W cap, W* scores, W* slope
     with_constant(slopes != nullptr, [=](auto keeps_slopes) MOESH_LOOP {
       MOESH_BY_ELEMENT
       for (std::int64_t i = 0; i < count; ++i) {
-        const W bent = tanh_of(scores[i] * inner);
-        scores[i] = bent * cap;
-        if constexpr (keeps_slopes) slopes[i] = 1 - bent * bent;
+        const TanhAndSlope<W> of = tanh_and_slope_of(scores[i] * inner);
+        scores[i] = of.tanh * cap;
+        if constexpr (keeps_slopes) slopes[i] = of.slope;
       }
     });
   });

@@ -155,7 +155,7 @@ void unary_of(const KernelCall& call) {
     case Unary::sigmoid: return map<T>(call, [](W x) MOESH_LOOP { return sigmoid_of(x); });
     case Unary::gelu: return map<T>(call, [](W x) MOESH_LOOP { return x * gelu_sigmoid(x); });
     case Unary::relu: return map<T>(call, [](W x) MOESH_LOOP { return x < 0 ? W(0) : x; });
-    case Unary::tanh: return map<T>(call, [](W x) MOESH_LOOP { return tanh_of(x); });
+    case Unary::tanh: return map<T>(call, [](W x) MOESH_LOOP { return tanh_and_slope_of(x).tanh; });
     case Unary::exp: return map<T>(call, [](W x) MOESH_LOOP { return exp_of(x); });
     case Unary::softplus: return map<T>(call, [](W x) MOESH_LOOP { return (x < 0 ? W(0) : x) + log_of_one_more(exp_of(x < 0 ? x : -x)); });
     case Unary::identity: return map<T>(call, [](W x) MOESH_LOOP { return x; });
@@ -189,11 +189,7 @@ void unary_grad_of(const KernelCall& call) {
       });
     case Unary::gelu: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * gelu_slope(x); });
     case Unary::relu: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return x > 0 ? dy : W(0); });
-    case Unary::tanh:
-      return map2<T>(call, [](W x, W dy) MOESH_LOOP {
-        const W t = tanh_of(x);
-        return dy * (1 - t * t);
-      });
+    case Unary::tanh: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * tanh_and_slope_of(x).slope; });
     case Unary::exp: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * exp_of(x); });
     case Unary::softplus: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * sigmoid_of(x); });
     case Unary::identity:

@@ -223,6 +223,7 @@ class VocabLoss {
     for_targets([&](std::int64_t j, std::int64_t at) {
       shared_.target_score[p * kColumns + j] = scores[at];
       shared_.target_exponential[p * kColumns + j] = exp_of(scores[at] - base[j]);
+      shared_.target_slope[p * kColumns + j] = own.slopes == nullptr ? W(1) : own.slopes[at];
     });
     const RowsInBlocks<P> kept = shape_.has_gradients ? shared_.exponentials_of(unit).rows_of(p) : RowsInBlocks<P>{};  // for dtable
     exponentiate<kColumns>(isa_, rows, base, scores, own.exponentials, shared_.sum + p * kColumns, own.slopes, kept);
@@ -272,9 +273,8 @@ class VocabLoss {
     }
     const W sum = shared_.sum[column];
     const double slope = slope_at(log);
-    const double capped = of_.soft_cap > 0 ? shared_.target_score[column] / of_.soft_cap : 0;
     const auto share = static_cast<W>(dsum_ * slope / sum * (of_.soft_cap > 0 ? of_.soft_cap * of_.scale : of_.scale));
-    const auto of_target = static_cast<W>((shared_.target_exponential[column] - sum / slope) * (1 - capped * capped));
+    const auto of_target = static_cast<W>((shared_.target_exponential[column] - sum / slope) * shared_.target_slope[column]);
     shared_.exponentials_of(targets_[token] / kUnit).at(targets_[token] % kUnit, column) = store<P>(of_target);
     const T* const x = x_ + token * shape_.width;
     W line[kLine], words[kLine];

@@ -68,6 +68,7 @@ struct LossMemory {
     sum = pieces.take<W>(panels * columns);
     target_score = pieces.take<W>(panels * columns);
     target_exponential = pieces.take<W>(panels * columns);
+    target_slope = pieces.take<W>(panels * columns);
     if (shape.has_gradients) {
       transposed_table = pieces.take<P>(shape.units * transposed.size(shape.width));
       dx = pieces.take<W>(panels * dx_size);
@@ -108,6 +109,7 @@ struct LossMemory {
   W* sum;   // per token: the sum of its exponentials
   W* target_score;
   W* target_exponential;
+  W* target_slope;  // of a soft cap, at the target's score; 1 without one
   // Only for gradients.
   P* transposed_table = nullptr;
   W* dx = nullptr;        // panels [M][N], before they are multiplied by the tokens' shares

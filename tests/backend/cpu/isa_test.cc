@@ -52,19 +52,27 @@ TEST(Simd, ExponentialsAreRightToTwoUnitsInTheLastPlace) {
   EXPECT_LT(worst, 2 * 1.2e-7);
 }
 
-TEST(Simd, HyperbolicTangentsAreRightToEightUnitsInTheLastPlace) {
+TEST(Simd, HyperbolicTangentsAndTheirSlopesAreRightToFourUnitsInTheLastPlace) {
   double worst = 0;
   const auto see = [&](float x) {
-    const double exact = std::tanh(static_cast<double>(x));
-    worst = std::max(worst, std::abs(static_cast<double>(cpu::tanh_of(x)) - exact) / std::abs(exact));
+    const auto [tanh, slope] = cpu::tanh_and_slope_of(x);
+    const double exact = std::tanh(static_cast<double>(x)), cosh = std::cosh(static_cast<double>(x)), of_slope = 1 / (cosh * cosh);
+    worst = std::max({worst, std::abs(static_cast<double>(tanh) - exact) / std::abs(exact),
+                      std::abs(x) < 43 ? std::abs(static_cast<double>(slope) - of_slope) / of_slope : 0});
   };
   for (float x = 1e-30f; x < 100; x *= 1.0003f) see(x), see(-x);
-  EXPECT_LT(worst, 8 * 6e-8);
+  EXPECT_LT(worst, 4 * 1.2e-7);
+}
+
+TEST(Simd, HyperbolicTangentsEndInOneAndNaN) {
   const float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(cpu::tanh_of(0.0f), 0.0f);
-  EXPECT_EQ(cpu::tanh_of(infinity), 1.0f);
-  EXPECT_EQ(cpu::tanh_of(-infinity), -1.0f);
-  EXPECT_TRUE(std::isnan(cpu::tanh_of(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_EQ(cpu::tanh_and_slope_of(0.0f).tanh, 0.0f);
+  EXPECT_EQ(cpu::tanh_and_slope_of(0.0f).slope, 1.0f);
+  EXPECT_EQ(cpu::tanh_and_slope_of(infinity).tanh, 1.0f);
+  EXPECT_EQ(cpu::tanh_and_slope_of(-infinity).tanh, -1.0f);
+  EXPECT_LT(cpu::tanh_and_slope_of(infinity).slope, 1e-36f);
+  EXPECT_TRUE(std::isnan(cpu::tanh_and_slope_of(std::numeric_limits<float>::quiet_NaN()).tanh));
+  EXPECT_TRUE(std::isnan(cpu::tanh_and_slope_of(std::numeric_limits<float>::quiet_NaN()).slope));
 }
 
 TEST(Simd, SinesAndCosinesAreRightInEveryQuarter) {
