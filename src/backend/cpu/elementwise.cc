@@ -18,10 +18,6 @@ using graph::Binary;
 using graph::Unary;
 using graph::UnaryOf;
 
-// The tanh approximation of GELU, written with the sigmoid: (1 + tanh u) / 2 = sigmoid(2u).
-constexpr double kGeluInner = 1.5957691216057308;  // 2 sqrt(2/pi)
-constexpr double kGeluCubic = 0.044715;
-
 template <typename T, typename Function>
 void map(const KernelCall& call, const Function& function) {
   const Isa isa = chosen_isa();
@@ -61,69 +57,69 @@ bool with_avx512(const KernelCall& call, const Body& body) {
   return true;
 }
 
-template <typename T, typename From>
-void run(const KernelCall& call, void (*function)(const From*, std::int64_t, T*)) {
-  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    function(call.operands[0].as<const From>() + begin, end - begin, call.results[0].as<T>() + begin);
-  });
-}
-template <typename T>
-void run(const KernelCall& call, void (*function)(const T*, const T*, std::int64_t, T*)) {
-  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    function(call.operands[0].as<const T>() + begin, call.operands[1].as<const T>() + begin, end - begin, call.results[0].as<T>() + begin);
-  });
+// Calls body(first element, elements) for each thread's share.
+template <typename Body>
+void for_shares(const KernelCall& call, const Body& body) {
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) { body(begin, end - begin); });
 }
 
 bool runs_unary(const KernelCall& call) {
-  if (std::get<UnaryOf>(call.attributes).function != Unary::silu) return false;
-  return with_avx512(call, [&]<typename T>() { run<T, T>(call, silu_avx512); });
+  const auto& of = std::get<UnaryOf>(call.attributes);
+  return has_avx512(of.function) && with_avx512(call, [&]<typename T>() {
+    for_shares(call, [&](std::int64_t first, std::int64_t count) {
+      unary_avx512(of, call.operands[0].as<const T>() + first, count, call.results[0].as<T>() + first);
+    });
+  });
 }
 bool runs_unary_grad(const KernelCall& call) {
-  if (std::get<UnaryOf>(call.attributes).function != Unary::silu) return false;
-  return with_avx512(call, [&]<typename T>() { run<T>(call, silu_grad_avx512); });
+  const auto& of = std::get<UnaryOf>(call.attributes);
+  return has_avx512(of.function) && with_avx512(call, [&]<typename T>() {
+    for_shares(call, [&](std::int64_t first, std::int64_t count) {
+      const T *const x = call.operands[0].as<const T>() + first, *const dy = call.operands[1].as<const T>() + first;
+      unary_grad_avx512(of, x, dy, count, call.results[0].as<T>() + first);
+    });
+  });
 }
 bool runs_binary(const KernelCall& call) {
   const Binary function = std::get<graph::BinaryOf>(call.attributes).function;
-  if (function == Binary::add) return with_avx512(call, [&]<typename T>() { run<T>(call, add_avx512); });
-  if (function == Binary::multiply) return with_avx512(call, [&]<typename T>() { run<T>(call, multiply_avx512); });
-  return false;
+  return with_avx512(call, [&]<typename T>() {
+    for_shares(call, [&](std::int64_t first, std::int64_t count) {
+      const T *const a = call.operands[0].as<const T>() + first, *const b = call.operands[1].as<const T>() + first;
+      binary_avx512(function, a, b, count, call.results[0].as<T>() + first);
+    });
+  });
 }
 bool runs_cast(const KernelCall& call) {
   if (call.results[0].dtype != DType::bfloat16 || call.operands[0].dtype != DType::float32 || !packs_bfloat16(chosen_isa())) return false;
   const View& result = call.results[0];
   const bool is_streamed =
       result.count() * size_of(result.dtype) >= kStreamingBytes && reinterpret_cast<std::uintptr_t>(result.data) % kCacheLineBytes == 0;
-  run(call, is_streamed ? round_streaming_avx512 : round_avx512);
+  for_shares(call, [&](std::int64_t first, std::int64_t count) {
+    (is_streamed ? round_streaming_avx512 : round_avx512)(call.operands[0].as<const float>() + first, count, result.as<bfloat16>() + first);
+  });
   return true;
 }
 
-bool is_for_avx512(const graph::ChainStep& step) {
-  using Kind = graph::ChainStep::Kind;
-  switch (step.kind) {
-    case Kind::unary:
-    case Kind::unary_grad: return step.unary.function == Unary::silu;
-    case Kind::binary: return step.binary.function == Binary::add || step.binary.function == Binary::multiply;
-    case Kind::cast: return false;
-  }
-  return false;
-}
 bool runs_chain(const KernelCall& call) {
   const auto& chain = std::get<graph::ChainOf>(call.attributes);
-  const auto operands = static_cast<std::int64_t>(call.operands.size());
-  if (operands + static_cast<std::int64_t>(chain.steps.size()) > kMostChainValues) return false;
-  const DType dtype = call.results[0].dtype;
-  const auto has_type = [&](const View& view) { return view.dtype == dtype; };
-  if (!std::all_of(call.operands.begin(), call.operands.end(), has_type)) return false;
-  if (!std::all_of(chain.steps.begin(), chain.steps.end(), is_for_avx512)) return false;
-  return with_avx512(call, [&]<typename T>() {
-    call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      const T* from[kMostChainValues];
-      T* to[kMostChainValues];
-      for (std::size_t i = 0; i < call.operands.size(); ++i) from[i] = call.operands[i].as<const T>() + begin;
-      for (std::size_t i = 0; i < call.results.size(); ++i) to[i] = call.results[i].as<T>() + begin;
-      chain_avx512(chain, from, operands, end - begin, to);
-    });
+  if (call.operands.size() + chain.steps.size() > static_cast<std::size_t>(kMostChainValues)) return false;
+  bool is_narrow = false, is_other = false;
+  const auto see = [&](DType dtype) {
+    is_narrow = is_narrow || dtype == DType::bfloat16;
+    is_other = is_other || (dtype != DType::bfloat16 && dtype != DType::float32);
+  };
+  for (const View& operand : call.operands) see(operand.dtype);
+  for (const graph::ChainStep& step : chain.steps) {
+    using Kind = graph::ChainStep::Kind;
+    see(step.dtype);
+    if ((step.kind == Kind::unary || step.kind == Kind::unary_grad) && !has_avx512(step.unary.function)) return false;
+  }
+  const Isa isa = chosen_isa();
+  if (is_other || (is_narrow ? !packs_bfloat16(isa) : isa < Isa::avx512)) return false;
+  for_shares(call, [&](std::int64_t first, std::int64_t count) {
+    (is_narrow ? chain_avx512_bf16 : chain_avx512)(call, first, first + count);
   });
+  return true;
 }
 #else
 bool runs_chain(const KernelCall&) { return false; }

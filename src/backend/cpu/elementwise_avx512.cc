@@ -1,6 +1,8 @@
 #include "backend/cpu/elementwise_avx512.h"
 
 #if defined(__x86_64__)
+#include <limits>
+
 #include "backend/cpu/intrinsics.h"
 
 #include "backend/cpu/exp_avx512.h"
@@ -23,6 +25,8 @@ struct Floats {
 }  // namespace
 
 MOESH_ELEMENTWISE(float, Floats)
+
+MOESH_TARGET void chain_avx512(const KernelCall& call, std::int64_t begin, std::int64_t end) { run_chain<Floats>(call, begin, end); }
 
 }  // namespace moesh::backend::cpu
 #endif

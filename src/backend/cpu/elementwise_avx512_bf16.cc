@@ -1,6 +1,8 @@
 #include "backend/cpu/elementwise_avx512.h"
 
 #if defined(__x86_64__)
+#include <limits>
+
 #include "backend/cpu/intrinsics.h"
 
 #include "backend/cpu/exp_avx512.h"
@@ -22,13 +24,16 @@ struct Halves {
   MOESH_INLINE static void write(bfloat16* at, __mmask16 which, __m512 value) {
     _mm256_mask_storeu_epi16(at, which, (__m256i)_mm512_cvtneps_pbh(value));
   }
+  MOESH_INLINE static void write(float* at, __mmask16 which, __m512 value) { _mm512_mask_storeu_ps(at, which, value); }
 };
 
 }  // namespace
 
 MOESH_ELEMENTWISE(bfloat16, Halves)
 
-MOESH_TARGET void round_avx512(const float* x, std::int64_t count, bfloat16* y) { for_all<Halves>(count, y, Same{}, x); }
+MOESH_TARGET void chain_avx512_bf16(const KernelCall& call, std::int64_t begin, std::int64_t end) { run_chain<Halves>(call, begin, end); }
+
+MOESH_TARGET void round_avx512(const float* x, std::int64_t count, bfloat16* y) { ForAll<Halves>{count, y}.run(Same{}, x); }
 
 MOESH_TARGET void round_streaming_avx512(const float* x, std::int64_t count, bfloat16* y) {
   constexpr std::int64_t kLine = 2 * kLanes16;

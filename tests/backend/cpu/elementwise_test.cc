@@ -65,7 +65,7 @@ TEST(Elementwise, ClampPassesItsEndsAndTheirGradient) {
 }
 
 // Chains with every kind of step, in one type and with casts.
-std::vector<graph::ChainOf> chains(DType dtype) {
+std::vector<graph::ChainOf> chains(DType dtype, const std::vector<graph::UnaryOf>& of_functions) {
   using graph::ChainStep;
   using Kind = ChainStep::Kind;
   const auto step = [](Kind kind, DType of, std::vector<int> operands, Unary unary, Binary binary) {
@@ -78,7 +78,8 @@ std::vector<graph::ChainOf> chains(DType dtype) {
     return made;
   };
   std::vector<graph::ChainOf> all;
-  for (const Unary unary : {Unary::silu, Unary::gelu, Unary::scale}) {
+  for (const graph::UnaryOf& of : of_functions) {
+    const Unary unary = of.function;
     for (const Binary binary : {Binary::multiply, Binary::add, Binary::subtract}) {
       all.push_back({{step(Kind::unary, dtype, {0}, unary, binary), step(Kind::binary, dtype, {3, 1}, unary, binary)}});
       all.push_back({{step(Kind::binary, dtype, {0, 1}, unary, binary), step(Kind::unary_grad, dtype, {2, 3}, unary, binary),
@@ -99,9 +100,9 @@ TEST(Elementwise, AChainIsWhatItsStepsAreOneByOne) {
   for (const cpu::Isa isa : isas_here()) {
     const With with(isa);
     for (const DType dtype : floating_types()) {
-      for (const std::int64_t count : {1, 15, 16, 63, 64, 65, 511, 513, 40001}) {
+      for (const std::int64_t count : {1, 15, 63, 64, 65, 513, 20001}) {
         const Tensors operands{noise(dtype, {count}, 1, -4, 4), noise(dtype, {count}, 2), noise(dtype, {count}, 3)};
-        for (const graph::ChainOf& chain : chains(dtype)) {
+        for (const graph::ChainOf& chain : chains(dtype, functions())) {
           Tensors values = operands;
           for (const graph::ChainStep& step : chain.steps) {
             Tensors taken;
@@ -144,9 +145,11 @@ TEST(Elementwise, AChainMayBeLong) {
   }
 }
 
+// Of functions without jumps, whose results and slopes may differ by what an operand was rounded otherwise.
 TEST(Elementwise, ChainsAreThePlainOnes) {
+  const std::vector<graph::UnaryOf> smooth{{Unary::silu}, {Unary::sigmoid}, {Unary::gelu}, {Unary::tanh}, {Unary::scale}, {Unary::offset}};
   for (const DType dtype : floating_types()) {
-    for (const graph::ChainOf& chain : chains(dtype)) {
+    for (const graph::ChainOf& chain : chains(dtype, smooth)) {
       hold_to_plain({Op::chain, chain, {noise(dtype, {3, 700}, 1), noise(dtype, {3, 700}, 2), noise(dtype, {3, 700}, 3)},
                      Tensors(chain.result_count(), Tensor(dtype, {3, 700}))});
     }
