@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/micro_kernel.h"
+#include "backend/cpu/norm_avx512_bf16.h"
 #include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/cpu/workspace.h"
@@ -67,9 +69,19 @@ template <typename T>
   return sum_of<Wide<T>>(width, [&](std::int64_t i) MOESH_LOOP { return load(x[i]) * load(x[i]); });
 }
 
+// Whether rows of this type go through the functions of norm_avx512_bf16.h.
+#if defined(__x86_64__)
+template <typename T>
+constexpr bool kMayRound = std::is_same_v<T, bfloat16>;
+#else
+template <typename T>
+constexpr bool kMayRound = false;
+#endif
+
 template <typename T, bool of_dots>
 void rms_norm_of(const KernelCall& call) {
   using W = Wide<T>;
+  [[maybe_unused]] const bool is_rounded = packs_bfloat16(chosen_isa());
   const Rows rows = rows_of(call.results[0]);
   const InverseRms<W> inverse_rms(call);
   const T* __restrict scale = call.operands[1].as<T>();
@@ -80,6 +92,9 @@ void rms_norm_of(const KernelCall& call) {
     if constexpr (of_dots) squares = call.operands[2].as<W>()[row];
     else squares = squares_of(x, rows.width);
     const W inverse = inverse_rms.of(squares);
+    if constexpr (kMayRound<T>) {
+      if (is_rounded) return rms_norm_row_avx512_bf16(x, inverse, scale, rows.width, y);
+    }
     for (std::int64_t i = 0; i < rows.width; ++i) y[i] = store<T>(rounded<T>(load(x[i]) * inverse) * load(scale[i]));
   });
 }
@@ -108,6 +123,7 @@ void rms_norm_grad_of(const KernelCall& call) {
   const Rows rows = rows_of(call.results[0]);
   const InverseRms<W> inverse_rms(call);
   const Isa isa = chosen_isa();
+  [[maybe_unused]] const bool is_rounded = packs_bfloat16(isa);
   const std::int64_t blocks = divide_up(rows.count, kBlock);
   ScratchList<W> partial(static_cast<std::size_t>(blocks * rows.width));
   call.workers.parallel(rows.count, kBlock, [&](std::int64_t begin, std::int64_t end) {
@@ -128,7 +144,12 @@ void rms_norm_grad_of(const KernelCall& call) {
               return load(x[i]) * inverse * (load(dy[i]) * load(scale[i]));
             });
           }
-          rms_norm_grad_row<T, adds>(x, scale, dy, sum, row_of(call.results[0]), dscale, rows.width, inverse, products / inverse_rms.width);
+          const W mean = products / inverse_rms.width;
+          T* const dx = row_of(call.results[0]);
+          if constexpr (kMayRound<T>) {
+            if (is_rounded) return rms_norm_grad_row_avx512_bf16({x, scale, dy, sum, dx, dscale, rows.width, inverse, mean});
+          }
+          rms_norm_grad_row<T, adds>(x, scale, dy, sum, dx, dscale, rows.width, inverse, mean);
         });
       });
     }
