@@ -44,14 +44,17 @@ class Walk {
         delta_ = std::max(delta_, cpu::delta_rule_bytes(of_operand(0), of_operand(2), node.op == Op::delta_rule_grad));
         break;
       case Op::attention_shares: indexing_ = std::max(indexing_, cpu::attention_shares_bytes(of_operand(1))); break;
-      case Op::vocab_loss: {
+      case Op::vocab_loss:
+      case Op::vocab_logs:
+      case Op::vocab_loss_grad: {
         const auto type_of = [&](graph::ValueId id) { return graph.value(id).dtype; };
         const cpu::VocabLossTypes types{std::get<graph::VocabLossOf>(node.attributes),
                                         of_operand(0),
                                         of_operand(1),
                                         type_of(node.operands[0]),
                                         type_of(node.operands[1]),
-                                        node.results.size() > 1 ? std::optional(type_of(node.results[2])) : std::nullopt};
+                                        node.op != Op::vocab_logs && node.results.size() > 1 ? std::optional(type_of(node.results.back()))
+                                                                                             : std::nullopt};
         const cpu::SharedBytes bytes = cpu::vocab_loss_bytes(types, threads_);
         loss_ = {std::max(loss_.shared, bytes.shared), std::max(loss_.own, bytes.own)};
         break;

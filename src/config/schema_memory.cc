@@ -67,8 +67,8 @@ constexpr Key kOffload[] = {
 };
 
 constexpr Key kLossmem[] = {
-    {"num_vocab_tiling", integer, "1", kCount, accepted,
-     "parts in which logits and loss are computed in turn; moesh holds no logits, but tells what XLA would hold"},
+    {"num_vocab_tiling", integer, "1", kCount, used,
+     "parts of logits that XLA holds in turn; moesh holds none, from 2 on also where devices share the vocabulary"},
     {"vocab_tiling_ag_once", boolean, "false", "", accepted, "gathers the output projection once rather than for each part"},
 };
 

@@ -19,7 +19,7 @@ Unheld missing_at(const plan::Plan& plan, const plan::Instruction& instruction, 
     return sharding::shard_shape(view.shape, view.spec, plan.mesh);
   };
   Unheld missing;
-  if (instruction.op == graph::Op::vocab_loss) {
+  if (instruction.op == graph::Op::vocab_loss || instruction.op == graph::Op::vocab_loss_grad) {
     const Shape tokens = shard(0), table = shard(1);
     const std::int64_t width = tokens.back();
     missing.logits = there.bytes_of_logit * (elements(tokens) / width) * (elements(table) / width) / there.vocab_parts;

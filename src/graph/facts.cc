@@ -63,6 +63,7 @@ const OpFacts& facts_of(Op op) {
     case Op::region: return ops::kRegion;
     case Op::reshard: return ops::kReshard;
     case Op::vocab_scores: return ops::kVocabScores;
+    case Op::vocab_logs: return ops::kVocabLogs;
     case Op::cross_entropy_of_scores: return ops::kCrossEntropyOfScores;
     case Op::row_dot: return ops::kRowDot;
     case Op::rms_norm_of_dots: return ops::kRmsNormOfDots;
@@ -99,6 +100,7 @@ const OpFacts& facts_of(Op op) {
     case Op::embed_add: return ops::kEmbedAdd;
     case Op::cross_entropy_grad: return ops::kCrossEntropyGrad;
     case Op::vocab_loss: return ops::kVocabLoss;
+    case Op::vocab_loss_grad: return ops::kVocabLossGrad;
     case Op::top_k_grad: return ops::kTopKGrad;
     case Op::spread_grad: return ops::kSpreadGrad;
     case Op::grouped_outer: return ops::kGroupedOuter;

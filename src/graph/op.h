@@ -69,6 +69,7 @@ enum class Op : std::uint8_t {
   region,          // a body on local shapes with its collectives spelled out
   reshard,         // the operand in another layout; only the partitioner adds it
   vocab_scores,    // logits[B, S, V], targets: the targets' logits [B, S], and each vocabulary shard's log-sum-exp [B, S, shards]
+  vocab_logs,      // x, table, targets: vocab_scores of the logits that these make; the first shard of several on a device stands for all
   cross_entropy_of_scores,  // the results of vocab_scores, segments: the same as cross_entropy
   row_dot,                  // x, y [, scale]: their elementwise product summed over the last dim, in the wide type
   rms_norm_of_dots,         // x, scale, row_dot(x, x) of whole rows: as rms_norm, for rows that are sharded
@@ -110,8 +111,9 @@ enum class Op : std::uint8_t {
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable
   cross_entropy_grad,  // logits, targets, segments, dsum [, log-sum-exps of vocab_scores]: dlogits
-  vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of the product of x and the table[, dx, and dtable in
-                       // x's wide type]. The table has x's type, or the wide type and is rounded to x's.
+  vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of the product of x and the table[, dx, dtable]. The
+                       // table and dtable have x's type, or the wide type; such a table is rounded to x's.
+  vocab_loss_grad,     // x, table, targets, segments, dsum, log-sum-exps of vocab_logs: dx, dtable
   top_k_grad,          // the scores that the weights were taken from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights
   grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]

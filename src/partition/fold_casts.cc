@@ -23,6 +23,7 @@ bool sums_wide(const Node& node, ValueId result) {
     case Op::grouped_outer:
     case Op::embed_grad: return true;
     case Op::vocab_loss: return node.results.size() == 3 && node.results[2] == result;
+    case Op::vocab_loss_grad: return node.results[1] == result;
     default: return false;
   }
 }
@@ -47,7 +48,8 @@ bool makes_wide(Graph& graph, const std::vector<std::int64_t>& uses, ValueId id)
 
 // Lets an op that rounds its table as it reads it take the table from before a cast.
 void read_table_before_cast(const Graph& graph, std::vector<std::int64_t>& uses, Node& node) {
-  if (node.op != Op::embed && node.op != Op::vocab_loss) return;
+  const bool is_loss = node.op == Op::vocab_loss || node.op == Op::vocab_logs || node.op == Op::vocab_loss_grad;
+  if (node.op != Op::embed && !is_loss) return;
   ValueId& table = node.operands[node.op == Op::embed ? 0 : 1];
   const Node& cast = graph.producer_of(table);
   if (cast.op != Op::cast) return;

@@ -20,7 +20,7 @@ using graph::NodeId;
 using graph::Op;
 using graph::ValueId;
 
-// The nodes that are fused; -1 for the last three in a graph without gradients.
+// The nodes that are fused; -1 for the last three in a graph without gradients. The entropy of pieces of a vocabulary is vocab_scores.
 struct Loss {
   NodeId scores, entropy, gradient = -1, dx = -1, dtable = -1;
   std::vector<NodeId> between{};  // from the loss back to the product: what scales or caps logits
@@ -35,6 +35,7 @@ class Fusion {
   std::optional<Graph> run(NodeId entropy) const {
     const std::optional<Loss> loss = loss_of(entropy);
     if (!loss) return std::nullopt;
+    if (is_of_pieces(*loss)) return fused_pieces(*loss);
     return loss->gradient < 0 ? fused_alone(*loss) : fused(*loss);
   }
 
@@ -57,7 +58,6 @@ class Fusion {
   std::optional<Loss> loss_of(NodeId entropy) const {
     const ValueId logits = node(entropy).operands[0];
     Loss loss{.scores = graph_.value(logits).producer, .entropy = entropy};
-    loss.of.z_loss = std::get<graph::CrossEntropyOf>(node(entropy).attributes).z_loss;
     if (is_sum(logits) || !find_scale_and_cap(loss) || !find_scores(loss)) return std::nullopt;
     for (const NodeId user : users_[at(logits)]) {
       if (user == entropy) continue;
@@ -66,7 +66,9 @@ class Fusion {
     }
     const std::optional<ValueId> dscores = gradient_of_scores(loss);
     if (!dscores) return std::nullopt;
-    if (loss.gradient >= 0 && (!find_products(loss, *dscores) || needs_loss(loss))) return std::nullopt;
+    if (loss.gradient >= 0 && (!find_products(loss, *dscores) || (!is_of_pieces(loss) && needs_loss(loss)))) return std::nullopt;
+    if (const auto* of = std::get_if<graph::CrossEntropyOf>(&node(loss.gradient >= 0 ? loss.gradient : entropy).attributes))
+      loss.of.z_loss = of->z_loss;
     return loss;
   }
 
@@ -121,7 +123,9 @@ class Fusion {
     return unary.function == graph::Unary::scale ? node(id).op == Op::unary : node(id).op == Op::unary_grad && reads(id, of.operands[0]);
   }
 
-  // Whether the logits are x[B, S, M] times the table, with the dim M of x and the table unsharded.
+  bool is_of_pieces(const Loss& loss) const { return node(loss.entropy).op == Op::vocab_scores; }
+
+  // Whether the logits are x[B, S, M] times the table, with the dim M of both unsharded, and that of the vocabulary but for pieces.
   bool find_scores(Loss& loss) const {
     const std::optional<graph::Equation> of = equation_of(loss.scores);
     if (!of || of->a.size() != 3 || of->b.size() != 2) return false;
@@ -131,13 +135,20 @@ class Fusion {
     const Node& scores = node(loss.scores);
     const bool is_product = (loss.of.by_token || of->b[0] == of->a[2]) && of->result == tokens + word && word != of->a[2];
     return is_product && graph_.value(scores.results[0]).dtype == graph_.value(scores.operands[0]).dtype &&
-           is_whole(scores.operands[0], 2) && is_whole(scores.operands[1], 0) && is_whole(scores.operands[1], 1);
+           is_whole(scores.operands[0], 2) && has_whole_words(loss, scores.operands[1]);
+  }
+
+  // Whether a device has the words of a table, or of its gradient, that it has: all of their dims, and the whole vocabulary but for pieces.
+  bool has_whole_words(const Loss& loss, ValueId table) const {
+    const std::size_t words = loss.of.by_token ? 0 : 1;
+    return is_whole(table, 1 - words) && (is_of_pieces(loss) || is_whole(table, words));
   }
 
   bool is_gradient(NodeId id, const Node& entropy) const {
     const Node& of = node(id);
-    return of.op == Op::cross_entropy_grad && of.operands.size() == 4 && of.operands[1] == entropy.operands[1] &&
-           of.operands[2] == entropy.operands[2];
+    const bool is_of_piece = entropy.op == Op::vocab_scores;
+    return of.op == Op::cross_entropy_grad && of.operands.size() == (is_of_piece ? 5 : 4) && of.operands[1] == entropy.operands[1] &&
+           (is_of_piece || of.operands[2] == entropy.operands[2]);
   }
 
   bool find_products(Loss& loss, ValueId dscores) const {
@@ -150,9 +161,11 @@ class Fusion {
       if (found >= 0) return false;
       found = user;
     }
-    return loss.dx >= 0 && loss.dtable >= 0 && is_alike(graph_.value(result_of(loss.dx)), graph_.value(x)) &&
-           graph_.value(result_of(loss.dtable)).shape == graph_.value(table).shape && is_whole(result_of(loss.dtable), 0) &&
-           is_whole(result_of(loss.dtable), 1);
+    if (loss.dx < 0 || loss.dtable < 0) return false;
+    const graph::Value &dx = graph_.value(result_of(loss.dx)), &of_x = graph_.value(x), &dtable = graph_.value(result_of(loss.dtable));
+    const bool has_whole_x = is_of_pieces(loss) ? dx.spec.dims == of_x.spec.dims : dx.spec == of_x.spec;
+    return dx.shape == of_x.shape && dx.dtype == of_x.dtype && has_whole_x && dtable.shape == graph_.value(table).shape &&
+           has_whole_words(loss, result_of(loss.dtable)) && (!is_of_pieces(loss) || dtable.spec.dims == graph_.value(table).spec.dims);
   }
 
   bool reads(NodeId id, ValueId value) const {
@@ -180,6 +193,27 @@ class Fusion {
     whole.operands = {scores.operands[0], scores.operands[1], whole.operands[1], whole.operands[2]};
     whole.attributes = loss.of;
     return graph::without_dead_nodes(std::move(made));
+  }
+
+  // Logarithms take the place of the scores, and gradients that of the gradient.
+  Graph fused_pieces(const Loss& loss) const {
+    Graph made = graph_;
+    const ValueId x = node(loss.scores).operands[0], table = node(loss.scores).operands[1];
+    Node& logs = made.nodes[at(loss.entropy)];
+    logs.op = Op::vocab_logs;
+    logs.operands = {x, table, logs.operands[1]};
+    logs.attributes = loss.of;
+    if (loss.gradient < 0) return graph::without_dead_nodes(std::move(made));
+    std::map<ValueId, ValueId> stand_ins;
+    for (const ValueId id : {result_of(loss.dx), result_of(loss.dtable)}) stand_ins[id] = graph::add_value(made, graph_.value(id));
+    Node& gradient = made.nodes[at(loss.gradient)];
+    const std::vector<ValueId> taken = gradient.operands;
+    gradient.op = Op::vocab_loss_grad;
+    gradient.operands = {x, table, taken[1], taken[2], taken[3], taken[4]};
+    gradient.attributes = loss.of;
+    gradient.results = {stand_ins[result_of(loss.dx)], stand_ins[result_of(loss.dtable)]};
+    graph::find_producers(made);
+    return graph::without_dead_nodes(graph::with_operands_replaced(std::move(made), stand_ins));
   }
 
   // The fused loss takes the place of the gradient; nodes before it that need the loss move to just after it.
@@ -220,12 +254,13 @@ class Fusion {
 };
 
 // The graph with one loss fused, in it or in the body of a repeat; nothing if there is none to fuse.
-std::optional<Graph> fused_anywhere(const Graph& graph) {
+std::optional<Graph> fused_anywhere(const Graph& graph, bool makes_again) {
   std::optional<Graph> made;
   for (std::size_t i = 0; !made && i < graph.nodes.size(); ++i) {
-    if (graph.nodes[i].op == Op::cross_entropy) made = Fusion(graph).run(static_cast<NodeId>(i));
+    const Op op = graph.nodes[i].op;
+    if (op == Op::cross_entropy || (makes_again && op == Op::vocab_scores)) made = Fusion(graph).run(static_cast<NodeId>(i));
     const auto* repeat = std::get_if<graph::RepeatOf>(&graph.nodes[i].attributes);
-    std::optional<Graph> body = repeat == nullptr ? std::nullopt : fused_anywhere(*repeat->body);
+    std::optional<Graph> body = repeat == nullptr ? std::nullopt : fused_anywhere(*repeat->body, makes_again);
     if (!body) continue;
     made = graph;
     graph::replace_body(std::get<graph::RepeatOf>(made->nodes[i].attributes), *std::move(body));
@@ -235,8 +270,8 @@ std::optional<Graph> fused_anywhere(const Graph& graph) {
 
 }  // namespace
 
-Graph with_loss_fused(Graph graph) {
-  while (std::optional<Graph> made = fused_anywhere(graph)) graph = *std::move(made);
+Graph with_loss_fused(Graph graph, bool makes_again) {
+  while (std::optional<Graph> made = fused_anywhere(graph, makes_again)) graph = *std::move(made);
   return graph;
 }
 

@@ -6,8 +6,10 @@
 namespace moesh::partition {
 
 // Before: the graph's values have specs. After: if logits are read only by their loss and its gradient, and each device has the whole
-// vocabulary, one vocab_loss stands for the product that makes them, the loss, its gradient and the two products that read this
-// gradient. In a graph without gradients it stands for the product and the loss.
-graph::Graph with_loss_fused(graph::Graph graph);
+// vocabulary, one vocab_loss stands for the product that makes them, for what scales and caps them, the loss, its gradient and the two
+// products that read this gradient. In a graph without gradients it stands for what makes the loss.
+// If devices have pieces of the vocabulary, `makes_again` says what is done: logits are made twice, by a vocab_logs and by a
+// vocab_loss_grad that stands for the gradient and its products, or held in between.
+graph::Graph with_loss_fused(graph::Graph graph, bool makes_again);
 
 }  // namespace moesh::partition

@@ -47,7 +47,8 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   if (see) see(pass_names::partition, program.graph);
   program.graph = partition::stack_first(graph::with_blocks_inlined(program.graph), beside);
   if (see) see(pass_names::stack, program.graph);
-  program.graph = partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph)));
+  const bool makes_logits_again = settings.integer("num_vocab_tiling") > 1;
+  program.graph = partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph), makes_logits_again));
   program.graph = partition::with_updates_fused(partition::with_narrow_gradients(std::move(program.graph)));
   if (program.microbatches > 1) program.graph = partition::with_early_sums(std::move(program.graph));
   program.graph = partition::with_sums_fused(std::move(program.graph));

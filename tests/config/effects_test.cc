@@ -82,6 +82,7 @@ struct Effect {
 
 const std::vector<Effect> kEffects{
     {"backend=reference", kLlama},
+    {"num_vocab_tiling=2", kDevices + "base_num_kv_heads=2 ici_fsdp_parallelism=1 ici_data_parallelism=2 ici_tensor_parallelism=2 "},
     {"owners=2", kContextAxis + "ici_context_parallelism=2 "},
     {"attention=dot_product", kLlama},
     {"mtp_num_layers=1", kLlama},

@@ -52,10 +52,10 @@ void for_each_key(Status status, Act act) {
   }
 }
 
-// Two are read for what is told of XLA's steps alone: advice/fit_test.cc holds that. Of one, only the name is checked.
+// One is read for what is told of XLA's steps alone: advice/fit_test.cc holds that. Of one, only the name is checked.
 TEST(Honesty, NoKeyThatIsAcceptedWithoutEffectIsRead) {
   std::set<std::string> read = keys_read();
-  for (const char* key : {"num_vocab_tiling", "use_iota_embed", "custom_mesh_and_rule_for_eval"}) EXPECT_EQ(read.erase(key), 1u) << key;
+  for (const char* key : {"use_iota_embed", "custom_mesh_and_rule_for_eval"}) EXPECT_EQ(read.erase(key), 1u) << key;
   EXPECT_GT(read.size(), 100u);
   for_each_key(Status::accepted, [&](const std::string& key) {
     EXPECT_FALSE(read.contains(key)) << key << " is called accepted, but a source reads it";
@@ -129,7 +129,7 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
 // These affect only speed or memory, or control something that does not exist here.
 TEST(Honesty, WhatChangesNoResultIsNoted) {
   const char* const requests[] = {
-      "num_vocab_tiling=4",
+      "use_iota_embed=true",
       "pipeline_fsdp_ag_once=true",
       "kv_proj=device",
       "log_period=10",

@@ -16,7 +16,9 @@
 namespace moesh::partition {
 namespace {
 
-std::string fused(const std::string& text) { return graph::to_text(with_loss_fused(graph::parse_graph(text).graph)); }
+std::string fused(const std::string& text, bool makes_again = false) {
+  return graph::to_text(with_loss_fused(graph::parse_graph(text).graph, makes_again));
+}
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
@@ -162,10 +164,56 @@ TEST(FuseLoss, LeavesLogitsThatAreAnotherProduct) {
   EXPECT_EQ(fused(text), text);
 }
 
+// Devices that share the vocabulary, as graphs are after expand.
+TEST(FuseLoss, MakesLogitsOfPiecesAgainIfAskedTo) {
+  const auto fused = [](const std::string& text, bool makes_again) {
+    graph::ParsedGraph parsed = graph::parse_graph("mesh {tensor=2}\n" + text);
+    return graph::to_text(with_loss_fused(std::move(parsed.graph), makes_again), &*parsed.mesh);
+  };
+  const std::string head =
+      "%0: float32[2, 3, 4] as [-, -, -] = input labels=(-, -, -)  # x\n"
+      "%1: float32[4, 6] as [-, (tensor)] = input labels=(-, -)  # table\n"
+      "%2: int32[2, 3] as [-, -] = input labels=(-, -)  # targets\n"
+      "%3: int32[2, 3] as [-, -] = input labels=(-, -)  # segments\n"
+      "%4: float32[] = input  # dsum\n";
+  const std::string text =
+      head +
+      "%5: float32[2, 3, 6] as [-, -, (tensor)] = einsum %0, %1 equation=\"bsm,mv->bsv\"  # logits\n"
+      "%6: float32[2, 3] as [-, -]+sum(tensor), %7: float32[2, 3, 2] as [-, -, (tensor)] = vocab_scores %5, %2  # scores\n"
+      "%8: float32[2, 3] as [-, -] = reshard %6 kind=all-reduce axes=(tensor)  # scores\n"
+      "%9: float32[2, 3, 2] as [-, -, -] = reshard %7 kind=all-gather axes=(tensor) from=2  # logs\n"
+      "%10: float32[] = cross_entropy_of_scores %8, %9, %3 z_loss=0.5  # loss\n"
+      "%11: float32[2, 3, 6] as [-, -, (tensor)] = cross_entropy_grad %5, %2, %3, %4, %9 z_loss=0.5 phase backward  # loss'\n"
+      "%12: float32[2, 3, 4] as [-, -, -]+sum(tensor) = einsum %11, %1 equation=\"bsv,mv->bsm\" phase backward  # logits'\n"
+      "%13: float32[4, 6] as [-, (tensor)] = einsum %0, %11 equation=\"bsm,bsv->mv\" phase backward  # logits'\n"
+      "return %10 as loss, %12 as dx, %13 as dtable\n";
+  EXPECT_EQ(fused(text, false).find("vocab_logs"), std::string::npos);
+  const std::string made = fused(text, true);
+  EXPECT_NE(made.find("float32[2, 3] as [-, -]+sum(tensor), %6: float32[2, 3, 2] as [-, -, (tensor)] = vocab_logs %0, %1, %2 z_loss=0.5"), std::string::npos) << made;
+  EXPECT_NE(made.find("float32[2, 3, 4] as [-, -, -]+sum(tensor), %11: float32[4, 6] as [-, (tensor)] = vocab_loss_grad %0, %1, %2, %3, %4, %8 z_loss=0.5 phase backward"), std::string::npos) << made;
+  EXPECT_EQ(made.find("einsum"), std::string::npos) << made;
+}
+
+TEST(FuseLoss, HoldsNoLogitsOfPiecesWithTiling) {
+  const std::string request = test::kTinyMixtral + std::string("compile_topology=cpu-4 ici_tensor_parallelism=2 ici_fsdp_parallelism=2 vocab_size=24 base_num_kv_heads=2 ");
+  const auto has = [&](const std::string& more, graph::Op op) {
+    const test::Training training(request + more);
+    const auto& instructions = training.trainer.plan().instructions;
+    return std::any_of(instructions.begin(), instructions.end(), [&](const plan::Instruction& of) { return of.op == op; });
+  };
+  EXPECT_TRUE(has("", graph::Op::cross_entropy_grad));
+  for (const std::string more : {"", " logits_via_embedding=true final_logits_soft_cap=3", " gradient_accumulation_steps=2"}) {
+    EXPECT_TRUE(has("num_vocab_tiling=2" + more, graph::Op::vocab_loss_grad)) << more;
+    EXPECT_FALSE(has("num_vocab_tiling=2" + more, graph::Op::cross_entropy_grad)) << more;
+  }
+}
+
 // Compares the losses of three steps with those of a run that holds the logits. The later losses also show that the same is learnt.
 TEST(FuseLoss, TrainsAsTheLossOfLogits) {
   for (const std::string more : {"", "z_loss_multiplier=0.01", "logits_via_embedding=true", "untied_logits_soft_cap=3", "logits_via_embedding=true final_logits_soft_cap=3 gradient_accumulation_steps=2",
-                                  "compile_topology=cpu-4 ici_fsdp_parallelism=4", "compile_topology=cpu-4 ici_tensor_parallelism=2 ici_fsdp_parallelism=2 vocab_size=24 base_num_kv_heads=2"}) {
+                                  "compile_topology=cpu-4 ici_fsdp_parallelism=4", "compile_topology=cpu-4 ici_tensor_parallelism=2 ici_fsdp_parallelism=2 vocab_size=24 base_num_kv_heads=2",
+                                  "compile_topology=cpu-4 ici_tensor_parallelism=2 ici_fsdp_parallelism=2 vocab_size=24 base_num_kv_heads=2 num_vocab_tiling=2 z_loss_multiplier=0.01",
+                                  "compile_topology=cpu-4 ici_tensor_parallelism=2 ici_fsdp_parallelism=2 vocab_size=24 base_num_kv_heads=2 num_vocab_tiling=2 logits_via_embedding=true final_logits_soft_cap=3 gradient_accumulation_steps=2"}) {
     for (const bool low : {false, true}) {
       const std::string request = test::kTinyMixtral + more + (low ? " dtype=bfloat16" : "");
       test::Training without(request), with(request, 2, {.logits = true});

@@ -87,6 +87,8 @@ void cross_entropy_of_scores(const KernelCall& call);
 
 // vocab_loss.cc
 void vocab_loss(const KernelCall& call);
+void vocab_logs(const KernelCall& call);
+void vocab_loss_grad(const KernelCall& call);
 
 // routing.cc
 void random_scores(const KernelCall& call);

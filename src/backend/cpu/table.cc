@@ -69,6 +69,8 @@ Kernel find_kernel(graph::Op op) {
     case Op::embed_add: return cpu::embed_add;
     case Op::cross_entropy_grad: return cpu::cross_entropy_grad;
     case Op::vocab_loss: return cpu::vocab_loss;
+    case Op::vocab_logs: return cpu::vocab_logs;
+    case Op::vocab_loss_grad: return cpu::vocab_loss_grad;
     case Op::top_k_grad: return cpu::top_k_grad;
     case Op::spread_grad: return cpu::spread_grad;
     case Op::grouped_outer: return cpu::grouped_outer;

@@ -40,23 +40,34 @@ constexpr std::int64_t kLine = 256;  // elements that are copied at a time
 
 bool keeps_slopes(const graph::VocabLossOf& of, bool gives_gradients) { return of.soft_cap > 0 && gives_gradients; }
 
+// What a kernel gives: the loss, with gradients or without; of a piece of the vocabulary, logarithms of sums of exponentials, or gradients
+// by those of all pieces.
+enum class Part : std::uint8_t { loss, logarithms, gradients };
+
+bool gives_gradients(const KernelCall& call, Part part) {
+  return part == Part::gradients || (part == Part::loss && call.results.size() > 1);
+}
+const View& table_gradient(const KernelCall& call, Part part) { return call.results[part == Part::gradients ? 1 : 2]; }
+
 template <typename T, typename P>
 class VocabLoss {
   using W = Wide<T>;
 
  public:
-  VocabLoss(const KernelCall& call, Isa isa)
+  VocabLoss(const KernelCall& call, Isa isa, Part part)
       : call_(call),
+        part_(part),
         of_(std::get<graph::VocabLossOf>(call.attributes)),
         isa_(isa),
         x_(call.operands[0].as<T>()),
         table_(isa, call.operands[1], of_.by_token, kUnit),
         targets_(call.operands[2].as<std::int32_t>()),
-        segments_(call.operands[3].as<std::int32_t>()),
-        dsum_(gives_gradients(call) ? load_scalar(call.operands[4]) : 0),
+        segments_(part == Part::logarithms ? nullptr : call.operands[3].as<std::int32_t>()),
+        first_word_(call.origins.empty() ? 0 : call.origins[1][of_.by_token ? 0 : 1]),
+        dsum_(gives_gradients(call, part) ? load_scalar(call.operands[4]) : 0),
         all_(call.operands[2].count()),
-        rounds_gradient_(gives_gradients(call) && call.results[2].dtype != wide_of(call.results[2].dtype)),
-        shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P), gives_gradients(call),
+        rounds_gradient_(gives_gradients(call, part) && table_gradient(call, part).dtype != wide_of(table_gradient(call, part).dtype)),
+        shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P), gives_gradients(call, part),
                rounds_gradient_, call.workers.threads()),
         shared_(memory(isa, shape_)),
         words_in_place_(of_.by_token && !table_.is_wide() &&
@@ -66,12 +77,11 @@ class VocabLoss {
         losses_(static_cast<std::size_t>(all_)) {}
 
   void run() {
-    for (std::int64_t i = 0; i < all_; ++i) {
-      const bool is_known = targets_[i] >= 0 && targets_[i] < shape_.vocabulary;
-      if (counts(i) && !is_known) fail_token("target", targets_[i], i, call_.operands[2], shape_.vocabulary);
+    for (std::int64_t i = 0; part_ == Part::loss && i < all_; ++i) {
+      if (counts(i) && !has_target(i)) fail_token("target", targets_[i], i, call_.operands[2], shape_.vocabulary);
     }
     if (all_ == 0 && shape_.has_gradients) {
-      const View& dtable = call_.results[2];
+      const View& dtable = table_gradient(call_, part_);
       std::fill_n(dtable.raw(), dtable.count() * size_of(dtable.dtype), std::byte(0));
     }
     for (first_ = 0; first_ < all_; first_ += shape_.tokens) {
@@ -83,7 +93,7 @@ class VocabLoss {
       if (shape_.has_gradients) add_table_gradient();
     }
     if (shape_.has_sums) round_sums();
-    store_scalar(call_.results[0], std::accumulate(losses_.begin(), losses_.end(), 0.0));
+    if (part_ == Part::loss) store_scalar(call_.results[0], std::accumulate(losses_.begin(), losses_.end(), 0.0));
   }
 
  private:
@@ -99,8 +109,9 @@ class VocabLoss {
     return {Pieces(mine.of<std::byte>(bytes)), isa_, rounded, has_slopes};
   }
 
-  static bool gives_gradients(const KernelCall& call) { return call.results.size() > 1; }
-  bool counts(std::int64_t token) const { return segments_[token] != 0; }
+  bool counts(std::int64_t token) const { return segments_ == nullptr || segments_[token] != 0; }
+  std::int64_t target(std::int64_t token) const { return targets_[token] - first_word_; }
+  bool has_target(std::int64_t token) const { return target(token) >= 0 && target(token) < shape_.vocabulary; }
   std::int64_t first_of(std::int64_t panel) const { return first_ + panel * shared_.columns; }
   std::int64_t count_of(std::int64_t panel) const { return std::min(shared_.columns, tokens_ - panel * shared_.columns); }
 
@@ -121,9 +132,18 @@ class VocabLoss {
     if (shape_.has_gradients) std::fill_n(shared_.dx + p * shared_.dx_size, shared_.dx_size, W(0));
     for (std::int64_t j = 0; j < shared_.columns; ++j) {
       const bool is_there = j < count_of(p) && counts(first_of(p) + j);
-      shared_.base[p * shared_.columns + j] = is_there ? -std::numeric_limits<W>::infinity() : std::numeric_limits<W>::infinity();
-      shared_.sum[p * shared_.columns + j] = 0;
+      const std::int64_t column = p * shared_.columns + j;
+      shared_.base[column] = is_there ? first_base(first_of(p) + j) : std::numeric_limits<W>::infinity();
+      shared_.sum[column] = shared_.target_score[column] = shared_.target_exponential[column] = 0;
+      shared_.target_slope[column] = 1;
     }
+  }
+
+  // The logarithm of the sum of all exponentials, where it is known.
+  W first_base(std::int64_t token) const {
+    if (part_ != Part::gradients) return -std::numeric_limits<W>::infinity();
+    const std::int64_t pieces = call_.operands[5].shape.back();
+    return log_of_all(call_.operands[5].as<const W>() + token * pieces, pieces);
   }
 
   void meet_units(std::int64_t begin, std::int64_t end) const {
@@ -211,12 +231,12 @@ class VocabLoss {
       for (int j = 0; j < kColumns; ++j) largest[j] = most[j];
     });
     for (int j = 0; j < kColumns; ++j) {
-      if (unit == 0 && base[j] < 0) base[j] = base_of(largest[j]);
+      if (base[j] == -std::numeric_limits<W>::infinity()) base[j] = base_of(largest[j]);
       else if (largest[j] - base[j] > static_cast<W>(kMostAboveBase)) raise_base(p, j, unit, largest[j]);
     }
     const auto for_targets = [&](const auto& body) {
       for (std::int64_t j = 0; j < count_of(p); ++j) {
-        const std::int64_t row = targets_[first_of(p) + j] - unit * kUnit;
+        const std::int64_t row = target(first_of(p) + j) - unit * kUnit;
         if (row >= 0 && row < rows) body(j, row * kColumns + j);
       }
     };
@@ -253,9 +273,21 @@ class VocabLoss {
 
   void end_token(std::int64_t p, std::int64_t j) {
     const std::int64_t token = first_of(p) + j, column = p * shared_.columns + j;
-    const double log_sum = std::log(static_cast<double>(shared_.sum[column])), base = shared_.base[column], log = base + log_sum;
+    const double base = shared_.base[column];
+    if (part_ == Part::gradients) return give_gradients(p, j, base);
+    const double log_sum = std::log(static_cast<double>(shared_.sum[column])), log = base + log_sum;
+    if (part_ == Part::logarithms) return give_logarithm(token, shared_.target_score[column], static_cast<W>(log));
     losses_[static_cast<std::size_t>(token)] = counts(token) ? (base - shared_.target_score[column]) + log_sum + of_.z_loss * log * log : 0;
     if (shape_.has_gradients) give_gradients(p, j, log);
+  }
+
+  // If the device has several pieces of the vocabulary, the first stands for all.
+  void give_logarithm(std::int64_t token, W of_target, W log) const {
+    const std::int64_t pieces = call_.results[1].shape.back();
+    W* const logs = call_.results[1].as<W>() + token * pieces;
+    std::fill_n(logs, pieces, -std::numeric_limits<W>::infinity());
+    logs[0] = log;
+    call_.results[0].as<W>()[token] = of_target;
   }
 
   // The gradient of a logit is dsum (slope e / sum), minus dsum for the target. So dx and x are scaled by dsum slope / sum, and sum / slope
@@ -264,24 +296,26 @@ class VocabLoss {
   void give_gradients(std::int64_t p, std::int64_t j, double log) {
     const std::int64_t token = first_of(p) + j, column = p * shared_.columns + j;
     const W* const dx = shared_.dx + p * shared_.dx_size;
-    T* const to = call_.results[1].as<T>() + token * shape_.width;
+    T* const to = call_.results[part_ == Part::gradients ? 0 : 1].as<T>() + token * shape_.width;
     T* const scaled = shared_.scaled_x + column * shape_.width;
     if (!counts(token)) {
       std::fill_n(to, shape_.width, store<T>(W(0)));
       std::fill_n(scaled, shape_.width, store<T>(W(0)));
       return;
     }
-    const W sum = shared_.sum[column];
+    const W sum = part_ == Part::gradients ? W(1) : shared_.sum[column];
     const double slope = slope_at(log);
     const auto share = static_cast<W>(dsum_ * slope / sum * (of_.soft_cap > 0 ? of_.soft_cap * of_.scale : of_.scale));
     const auto of_target = static_cast<W>((shared_.target_exponential[column] - sum / slope) * shared_.target_slope[column]);
-    shared_.exponentials_of(targets_[token] / kUnit).at(targets_[token] % kUnit, column) = store<P>(of_target);
+    const bool is_here = has_target(token);
+    const std::int64_t word = target(token);
+    if (is_here) shared_.exponentials_of(word / kUnit).at(word % kUnit, column) = store<P>(of_target);
     const T* const x = x_ + token * shape_.width;
     W line[kLine], words[kLine];
     for (std::int64_t first = 0; first < shape_.width; first += kLine) {
       const std::int64_t count = std::min(kLine, shape_.width - first);
       take_column(dx, shared_.columns, j, first, count, line);
-      for (std::int64_t i = 0; i < count; ++i) words[i] = table_.element(targets_[token], first + i);
+      for (std::int64_t i = 0; i < count; ++i) words[i] = is_here ? table_.element(word, first + i) : W(0);
       vectorised(isa_, [&]() MOESH_LOOP {
         for (std::int64_t i = 0; i < count; ++i) to[first + i] = store<T>(share * (line[i] + of_target * words[i]));
         for (std::int64_t i = 0; i < count; ++i) scaled[first + i] = store<T>(share * load(x[first + i]));
@@ -342,9 +376,10 @@ class VocabLoss {
 
   void write_back(const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t width, std::int64_t at,
                   std::int64_t to_pitch) const {
+    const View& dtable = table_gradient(call_, part_);
     if (shape_.has_sums) write_back_to(from, from_pitch, lines, width, shared_.table_sums + at, to_pitch);
-    else if (rounds_gradient_) write_back_to(from, from_pitch, lines, width, call_.results[2].as<T>() + at, to_pitch);
-    else write_back_to(from, from_pitch, lines, width, call_.results[2].as<W>() + at, to_pitch);
+    else if (rounds_gradient_) write_back_to(from, from_pitch, lines, width, dtable.as<T>() + at, to_pitch);
+    else write_back_to(from, from_pitch, lines, width, dtable.as<W>() + at, to_pitch);
   }
 
   // Adds lines to the gradient of the table, or stores them if it has none yet.
@@ -369,8 +404,8 @@ class VocabLoss {
 
   void round_sums() const {
     const W* const from = shared_.table_sums;
-    T* const to = call_.results[2].as<T>();
-    call_.workers.parallel(call_.results[2].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    T* const to = table_gradient(call_, part_).as<T>();
+    call_.workers.parallel(table_gradient(call_, part_).count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       vectorised(isa_, [&]() MOESH_LOOP {
         for (std::int64_t i = begin; i < end; ++i) to[i] = store<T>(from[i]);
       });
@@ -378,12 +413,14 @@ class VocabLoss {
   }
 
   const KernelCall& call_;
+  Part part_;
   const graph::VocabLossOf& of_;
   Isa isa_;
   const T* x_;
   WordTable<T> table_;
   const std::int32_t* targets_;
-  const std::int32_t* segments_;
+  const std::int32_t* segments_;  // null if all tokens count
+  std::int64_t first_word_;       // of this piece of the vocabulary
   double dsum_;
   std::int64_t all_;  // tokens
   bool rounds_gradient_;
@@ -423,9 +460,17 @@ SharedBytes vocab_loss_bytes(const VocabLossTypes& types, std::int64_t threads) 
   return bytes;
 }
 
-void vocab_loss(const KernelCall& call) {
+namespace {
+
+void run_part(const KernelCall& call, Part part) {
   const Isa isa = chosen_isa();
-  with_types(call.operands[0].dtype, isa, [&]<typename T, typename P>() { VocabLoss<T, P>(call, isa).run(); });
+  with_types(call.operands[0].dtype, isa, [&]<typename T, typename P>() { VocabLoss<T, P>(call, isa, part).run(); });
 }
+
+}  // namespace
+
+void vocab_loss(const KernelCall& call) { run_part(call, Part::loss); }
+void vocab_logs(const KernelCall& call) { run_part(call, Part::logarithms); }
+void vocab_loss_grad(const KernelCall& call) { run_part(call, Part::gradients); }
 
 }  // namespace moesh::backend::cpu

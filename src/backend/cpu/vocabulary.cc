@@ -158,15 +158,6 @@ void cross_entropy_of(const KernelCall& call) {
   store_scalar(call.results[0], std::accumulate(losses.begin(), losses.end(), 0.0));
 }
 
-// The logarithm of the normaliser of a row, from the logarithms of its pieces.
-template <typename W>
-W log_of_all(const W* logs, std::int64_t pieces) {
-  const W largest = *std::max_element(logs, logs + pieces);
-  W sum = 0;
-  for (std::int64_t i = 0; i < pieces; ++i) sum += std::exp(logs[i] - largest);
-  return largest + std::log(sum);
-}
-
 template <typename T>
 void vocab_scores_of(const KernelCall& call) {
   using W = Wide<T>;

@@ -1,6 +1,8 @@
 // Embedding lookup, and the loss over the vocabulary. Shape suffixes: V vocabulary, M embedding.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include <fmt/core.h>
@@ -163,52 +165,118 @@ void cross_entropy_grad(const KernelCall& call) {
   });
 }
 
-// The logits, their loss and its gradients, one token at a time.
+// The logits of one token at a time, from x and a table, and their derivatives by the products of both.
+template <typename T>
+class LogitsOfToken {
+ public:
+  explicit LogitsOfToken(const KernelCall& call)
+      : of_(std::get<graph::VocabLossOf>(call.attributes)),
+        x_(call.operands[0]),
+        table_(call.operands[1]),
+        width(x_.size(2)),
+        vocabulary(table_.size(of_.by_token ? 0 : 1)),
+        first(call.origins.empty() ? 0 : call.origins[1][of_.by_token ? 0 : 1]),
+        logits(static_cast<std::size_t>(vocabulary)),
+        bends(logits) {}
+
+  void compute(std::int64_t token) {
+    for (std::int64_t v = 0; v < vocabulary; ++v) {
+      double product = 0;
+      for (std::int64_t m = 0; m < width; ++m) product += x(token, m) * word(v, m);
+      const double scaled = of_.scale * product, bent = std::tanh(scaled);
+      logits[static_cast<std::size_t>(v)] = of_.soft_cap > 0 ? of_.soft_cap * bent : scaled;
+      bends[static_cast<std::size_t>(v)] = of_.scale * (of_.soft_cap > 0 ? of_.soft_cap * (1 - bent * bent) : 1);
+    }
+  }
+
+  // Adds what the token's loss gives to the gradients. `log`: of the sum of the exponentials of all logits.
+  void add_gradients(std::int64_t token, double log, double dsum, std::int64_t target, double* dx, std::vector<double>& dtable) const {
+    for (std::int64_t v = 0; v < vocabulary; ++v) {
+      const double p = std::exp(logits[static_cast<std::size_t>(v)] - log);
+      const double slope = dsum * (p * (1 + 2 * of_.z_loss * log) - (v == target ? 1 : 0)) * bends[static_cast<std::size_t>(v)];
+      for (std::int64_t m = 0; m < width; ++m) {
+        dx[m] += slope * word(v, m);
+        dtable[static_cast<std::size_t>(place(v, m))] += slope * x(token, m);
+      }
+    }
+  }
+
+ private:
+  std::int64_t place(std::int64_t v, std::int64_t m) const { return of_.by_token ? v * width + m : m * vocabulary + v; }
+  double x(std::int64_t token, std::int64_t m) const { return double{load(x_.as<T>()[token * width + m])}; }
+  double word(std::int64_t v, std::int64_t m) const {
+    return double{load(table_.dtype == x_.dtype ? table_.as<T>()[place(v, m)] : store<T>(table_.as<Wide<T>>()[place(v, m)]))};
+  }
+
+  const graph::VocabLossOf& of_;
+  const View& x_;
+  const View& table_;
+
+ public:
+  const std::int64_t width, vocabulary;
+  const std::int64_t first;  // the shard's first word
+  std::vector<double> logits, bends;
+};
+
+// Rounds the gradients of x and of the table.
+template <typename T>
+void give_gradients(const std::vector<double>& dx, const View& x, const std::vector<double>& dtable, const View& table) {
+  for (std::size_t i = 0; i < dx.size(); ++i) x.as<T>()[i] = store<T>(static_cast<Wide<T>>(dx[i]));
+  for_floating(table.dtype, [&]<typename R>() {
+    for (std::size_t i = 0; i < dtable.size(); ++i) table.as<R>()[i] = store<R>(static_cast<Wide<R>>(dtable[i]));
+  });
+}
+
 void vocab_loss(const KernelCall& call) {
-  const auto& of = std::get<graph::VocabLossOf>(call.attributes);
-  const View& x = call.operands[0];
-  const View& table = call.operands[1];
-  const std::int64_t width = x.size(2), vocabulary = table.size(of.by_token ? 0 : 1);
   const bool has_gradients = call.results.size() > 1;
-  const double dsum = has_gradients ? load_scalar(call.operands[4]) : 0;
-  for_floating(x.dtype, [&]<typename T>() {
-    const auto place = [&](std::int64_t v, std::int64_t m) { return of.by_token ? v * width + m : m * vocabulary + v; };
-    const auto word = [&](std::int64_t v, std::int64_t m) {
-      return double{load(table.dtype == x.dtype ? table.as<T>()[place(v, m)] : store<T>(table.as<Wide<T>>()[place(v, m)]))};
-    };
-    std::vector<double> dtable(static_cast<std::size_t>(table.count()), 0), logits(static_cast<std::size_t>(vocabulary)), bends(logits), dx;
+  const double z_loss = std::get<graph::VocabLossOf>(call.attributes).z_loss, dsum = has_gradients ? load_scalar(call.operands[4]) : 0;
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    LogitsOfToken<T> of(call);
+    std::vector<double> dx(static_cast<std::size_t>(call.operands[0].count())), dtable(static_cast<std::size_t>(call.operands[1].count()));
     double sum = 0;
     for (std::int64_t i = 0; i < call.operands[2].count(); ++i) {
-      dx.assign(static_cast<std::size_t>(width), 0);
-      if (call.operands[3].as<std::int32_t>()[i] != 0) {
-        for (std::int64_t v = 0; v < vocabulary; ++v) {
-          double product = 0;
-          for (std::int64_t m = 0; m < width; ++m)
-            product += double{load(x.as<T>()[i * width + m])} * word(v, m);
-          const double scaled = of.scale * product, bent = std::tanh(scaled);
-          logits[static_cast<std::size_t>(v)] = of.soft_cap > 0 ? of.soft_cap * bent : scaled;
-          bends[static_cast<std::size_t>(v)] = of.scale * (of.soft_cap > 0 ? of.soft_cap * (1 - bent * bent) : 1);
-        }
-        const double log = log_sum_exp(logits.data(), vocabulary);
-        const std::int64_t target = checked(call.operands[2].as<std::int32_t>()[i], vocabulary);
-        sum += log - logits[static_cast<std::size_t>(target)] + of.z_loss * log * log;
-        for (std::int64_t v = 0; has_gradients && v < vocabulary; ++v) {
-          const double p = std::exp(logits[static_cast<std::size_t>(v)] - log);
-          const double slope = dsum * (p * (1 + 2 * of.z_loss * log) - (v == target ? 1 : 0)) * bends[static_cast<std::size_t>(v)];
-          for (std::int64_t m = 0; m < width; ++m) {
-            dx[static_cast<std::size_t>(m)] += slope * word(v, m);
-            dtable[static_cast<std::size_t>(place(v, m))] += slope * double{load(x.as<T>()[i * width + m])};
-          }
-        }
-      }
-      for (std::int64_t m = 0; has_gradients && m < width; ++m)
-        call.results[1].as<T>()[i * width + m] = store<T>(dx[static_cast<std::size_t>(m)]);
+      if (call.operands[3].as<std::int32_t>()[i] == 0) continue;
+      of.compute(i);
+      const double log = log_sum_exp(of.logits.data(), of.vocabulary);
+      const std::int64_t target = checked(call.operands[2].as<std::int32_t>()[i], of.vocabulary);
+      sum += log - of.logits[static_cast<std::size_t>(target)] + z_loss * log * log;
+      if (has_gradients) of.add_gradients(i, log, dsum, target, dx.data() + i * of.width, dtable);
     }
     store_scalar(call.results[0], sum);
-    if (!has_gradients) return;
-    for_floating(call.results[2].dtype, [&]<typename R>() {
-      for (std::size_t i = 0; i < dtable.size(); ++i) call.results[2].as<R>()[i] = store<R>(static_cast<Wide<R>>(dtable[i]));
-    });
+    if (has_gradients) give_gradients<T>(dx, call.results[1], dtable, call.results[2]);
+  });
+}
+
+void vocab_logs(const KernelCall& call) {
+  const std::int64_t pieces = call.results[1].shape.back();
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    using W = Wide<T>;
+    LogitsOfToken<T> of(call);
+    for (std::int64_t i = 0; i < call.operands[2].count(); ++i) {
+      of.compute(i);
+      const std::int64_t target = call.operands[2].as<std::int32_t>()[i] - of.first;
+      const bool is_here = target >= 0 && target < of.vocabulary;
+      call.results[0].as<W>()[i] = is_here ? static_cast<W>(of.logits[static_cast<std::size_t>(target)]) : W(0);
+      W* const logs = call.results[1].as<W>() + i * pieces;
+      std::fill_n(logs, pieces, -std::numeric_limits<W>::infinity());
+      logs[0] = static_cast<W>(log_sum_exp(of.logits.data(), of.vocabulary));
+    }
+  });
+}
+
+void vocab_loss_grad(const KernelCall& call) {
+  const double dsum = load_scalar(call.operands[4]);
+  const std::int64_t pieces = call.operands[5].shape.back();
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    LogitsOfToken<T> of(call);
+    std::vector<double> dx(static_cast<std::size_t>(call.operands[0].count())), dtable(static_cast<std::size_t>(call.operands[1].count()));
+    for (std::int64_t i = 0; i < call.operands[2].count(); ++i) {
+      if (call.operands[3].as<std::int32_t>()[i] == 0) continue;
+      of.compute(i);
+      const double log = log_sum_exp(call.operands[5].as<Wide<T>>() + i * pieces, pieces);
+      of.add_gradients(i, log, dsum, call.operands[2].as<std::int32_t>()[i] - of.first, dx.data() + i * of.width, dtable);
+    }
+    give_gradients<T>(dx, call.results[0], dtable, call.results[1]);
   });
 }
 
@@ -225,6 +293,8 @@ Kernel find_vocabulary(graph::Op op) {
     case graph::Op::cross_entropy_of_scores: return cross_entropy_of_scores;
     case graph::Op::cross_entropy_grad: return cross_entropy_grad;
     case graph::Op::vocab_loss: return vocab_loss;
+    case graph::Op::vocab_logs: return vocab_logs;
+    case graph::Op::vocab_loss_grad: return vocab_loss_grad;
     default: return nullptr;
   }
 }

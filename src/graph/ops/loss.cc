@@ -107,6 +107,50 @@ void vocab_loss_factors(const NodeView& v, FactorTable& table) {
   else table.takes({}).gives({}).gives(x).gives(of_table).flops(6);
 }
 
+// Whether x is [B, S, M], and the table its, in its type or the wide one.
+bool has_table(const NodeView& v) {
+  const Shape& x = v.operand(0).shape;
+  const Shape& table = v.operand(1).shape;
+  return x.size() == 3 && table.size() == 2 && table[v.of<VocabLossOf>().by_token ? 1 : 0] == x[2] &&
+         (v.operand(1).dtype == v.operand(0).dtype || v.operand(1).dtype == wide_of(v.operand(0).dtype));
+}
+std::int64_t vocabulary_of(const NodeView& v) { return v.operand(1).shape[v.of<VocabLossOf>().by_token ? 0 : 1]; }
+
+std::string vocab_logs_shapes(const NodeView& v) {
+  const Shape& x = v.operand(0).shape;
+  const Shape& logs = v.result(1).shape;
+  const bool fits = has_table(v) && are_tokens(v.operand(2), x) && are_tokens(v.result(0), x) && logs.size() == 3 &&
+                    are_tokens(v.result(0), logs) && logs[2] > 0 && vocabulary_of(v) % logs[2] == 0;
+  return fits ? "" : "x [B, S, M], a table and targets [B, S], and pieces of V of equal size";
+}
+
+void vocab_logs_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
+  const std::int64_t shared = std::gcd(vocabulary_of(v), v.result(1).shape[2]);
+  const int pieces = table.factor(shared, true);
+  table.factor(vocabulary_of(v) / shared);  // the words of a piece, for the work
+  table.takes(x).takes(v.of<VocabLossOf>().by_token ? std::vector<int>{pieces, x[2]} : std::vector<int>{x[2], pieces}).takes(tokens);
+  table.gives(tokens).gives({tokens[0], tokens[1], pieces}).flops(2);
+}
+
+std::string vocab_loss_grad_shapes(const NodeView& v) {
+  const Shape& x = v.operand(0).shape;
+  const bool fits = has_table(v) && are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) && v.operand(4).shape.empty() &&
+                    v.operand(5).shape.size() == 3 && are_tokens(v.operand(2), v.operand(5).shape) && is_like(v.operand(0), v.result(0)) &&
+                    v.result(1).shape == v.operand(1).shape &&
+                    (v.result(1).dtype == v.operand(0).dtype || v.result(1).dtype == wide_of(v.operand(0).dtype));
+  return fits ? "" : "what vocab_loss takes, and logarithms [B, S, P]";
+}
+
+// The logits are made again.
+void vocab_loss_grad_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
+  const int vocabulary = table.factor(vocabulary_of(v));
+  const std::vector<int> of_table = v.of<VocabLossOf>().by_token ? std::vector<int>{vocabulary, x[2]} : std::vector<int>{x[2], vocabulary};
+  table.takes(x).takes(of_table).takes(tokens).takes(tokens).takes({}).takes({tokens[0], tokens[1], kWhole});
+  table.gives(x).gives(of_table).flops(6);
+}
+
 }  // namespace
 
 const OpFacts kPositions{.name = "positions",
@@ -155,5 +199,22 @@ const OpFacts kVocabLoss{.name = "vocab_loss",
                          .factors = vocab_loss_factors,
                          .gradient = kNoGradient,
                          .kernel = KernelKind::product};
+
+const OpFacts kVocabLogs{.name = "vocab_logs",
+                         .attributes = blank<VocabLossOf>,
+                         .takes = {3},
+                         .gives = {2},
+                         .shapes = vocab_logs_shapes,
+                         .factors = vocab_logs_factors,
+                         .gradient = kNoGradient,
+                         .kernel = KernelKind::product};
+const OpFacts kVocabLossGrad{.name = "vocab_loss_grad",
+                             .attributes = blank<VocabLossOf>,
+                             .takes = {6},
+                             .gives = {2},
+                             .shapes = vocab_loss_grad_shapes,
+                             .factors = vocab_loss_grad_factors,
+                             .gradient = kNoGradient,
+                             .kernel = KernelKind::product};
 
 }  // namespace moesh::graph::ops

@@ -27,7 +27,8 @@ extern const OpFacts kDoublyStochastic, kDoublyStochasticGrad;
 // pooling.cc
 extern const OpFacts kWindows, kNewWindows, kWindowRows, kPool, kPoolGrad;
 // loss.cc
-extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores, kPositions, kVocabLoss;
+extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores, kPositions, kVocabLoss,
+    kVocabLogs, kVocabLossGrad;
 // routing.cc
 extern const OpFacts kRandomScores, kTopK, kTopKGrad, kGiveExperts, kWeigh, kSpread, kSpreadGrad, kExpertLoad;
 // slots.cc

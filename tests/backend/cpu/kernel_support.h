@@ -166,8 +166,8 @@ inline std::vector<cpu::Isa> isas_here() {
 // Whether the kernel computes matrix products: each instruction set accumulates them in another order.
 inline bool has_products(Op op) {
   return op == Op::einsum || op == Op::attention || op == Op::attention_grad || op == Op::grouped_matmul || op == Op::grouped_outer ||
-         op == Op::vocab_loss || op == Op::index_scores || op == Op::index_scores_grad || op == Op::attention_shares || op == Op::delta_rule ||
-         op == Op::delta_rule_grad;
+         op == Op::vocab_loss || op == Op::vocab_logs || op == Op::vocab_loss_grad || op == Op::index_scores ||
+         op == Op::index_scores_grad || op == Op::attention_shares || op == Op::delta_rule || op == Op::delta_rule_grad;
 }
 
 // Whether the op computes a silu: on AVX-512, its exponential has code of its own.

@@ -32,6 +32,22 @@ struct VocabLoss {
     made.results[2] = Tensor(x.dtype, table.shape);
     return made;
   }
+  // What a device with a piece of the vocabulary computes: of its words from `first` on, whose targets may lie elsewhere.
+  Call logs(std::int64_t first) const {
+    const DType wide = wide_of(x.dtype);
+    const Shape tokens{x.shape[0], x.shape[1]};
+    return {Op::vocab_logs,         of,   {x, table, targets}, {Tensor(wide, tokens), Tensor(wide, {tokens[0], tokens[1], 1})}, 0, 1,
+            origins_of(first, 5)};
+  }
+  Call gradients(std::int64_t first, const Tensor& logs, DType of_table) const {
+    return {Op::vocab_loss_grad, of, {x, table, targets, segments, filled(wide_of(x.dtype), {}, 1.5), logs}, {x, Tensor(of_table, table.shape)},
+            0,                   1,  origins_of(first, 8)};
+  }
+  std::vector<Shape> origins_of(std::int64_t first, std::size_t views) const {
+    std::vector<Shape> made(views, Shape{0, 0, 0});
+    made[1] = of.by_token ? Shape{first, 0} : Shape{0, first};
+    return made;
+  }
   // The loss without gradients.
   Call alone() const {
     return {Op::vocab_loss, of, {x, table, targets, segments}, {Tensor(wide_of(x.dtype), {})}};
@@ -101,6 +117,79 @@ TEST(VocabLoss, OfManyTokensAndOfAWideTableIsThePlainOne) {
   hold_to_plain(VocabLoss(DType::float32, {9, 30}, 140'000, 1, true).call());
   hold_to_plain(VocabLoss(DType::float32, {9, 30}, 140'000, 1, true).alone());
   hold_to_plain(VocabLoss(DType::float32, {1, 3}, 500, 9400, false).call(), 3e-5);
+}
+
+// Pieces of a vocabulary of 2,000 words, some of whose targets are in the piece, before it and after it.
+TEST(VocabLoss, OfAPieceOfTheVocabularyIsThePlainOne) {
+  for (const DType dtype : floating_types()) {
+    for (const bool by_token : {false, true}) {
+      for (const double soft_cap : {0.0, 2.0}) {
+        VocabLoss loss(dtype, {3, 33}, 500, 37, by_token);
+        loss.of = {.z_loss = 1e-2, .by_token = by_token, .scale = 0.8, .soft_cap = soft_cap};
+        loss.targets = draws({3, 33}, 4, 2000);
+        for (const auto& [at, target] : {std::pair{0, 700}, {1, 1199}, {3, 699}, {4, 1200}}) loss.targets.set(at, target);
+        hold_to_plain(loss.logs(700), 1e-6);
+        const Tensors made = run(loss.logs(700));
+        EXPECT_NE(made[0].at(0), 0);
+        EXPECT_NE(made[0].at(1), 0);
+        EXPECT_EQ(made[0].at(3), 0);
+        EXPECT_EQ(made[0].at(4), 0);
+        Tensor all(made[1].dtype, {3, 33, 2});  // of another device too
+        for (std::int64_t i = 0; i < made[1].count(); ++i) {
+          all.set(2 * i, made[1].at(i));
+          all.set(2 * i + 1, made[1].at(i) + 0.01 * static_cast<double>(i % 7) - 0.5);
+        }
+        hold_to_plain(loss.gradients(700, all, dtype), 1e-5);
+        hold_to_plain(loss.gradients(700, all, wide_of(dtype)), 1e-5);
+        expect_not_to_see_what_memory_holds(loss.gradients(700, all, dtype));
+      }
+    }
+  }
+}
+
+// The pieces of several devices give the loss and the gradients of the whole.
+TEST(VocabLoss, OfAllPiecesIsThatOfTheWhole) {
+  VocabLoss whole(DType::float64, {2, 6}, 15, 3, true);
+  whole.of.z_loss = 0.1;
+  const Tensors expected = run(whole.call());
+  Tensor logs(DType::float64, {2, 6, 3});
+  std::vector<VocabLoss> pieces;
+  std::vector<double> of_targets(12);
+  for (std::int64_t piece = 0; piece < 3; ++piece) {
+    VocabLoss& of = pieces.emplace_back(whole);
+    of.table = Tensor(DType::float64, {5, 3});
+    for (std::int64_t i = 0; i < 15; ++i) of.table.set(i, whole.table.at(piece * 15 + i));
+    const Tensors made = run(of.logs(piece * 5));
+    for (std::int64_t i = 0; i < 12; ++i) {
+      logs.set(i * 3 + piece, made[1].at(i));
+      of_targets[static_cast<std::size_t>(i)] += made[0].at(i);
+    }
+  }
+  Tensor scores(DType::float64, {2, 6});
+  for (std::int64_t i = 0; i < 12; ++i) scores.set(i, of_targets[static_cast<std::size_t>(i)]);
+  const Call loss{Op::cross_entropy_of_scores, graph::CrossEntropyOf{0.1}, {scores, logs, whole.segments}, {Tensor(DType::float64, {})}};
+  EXPECT_NEAR(run(loss)[0].at(0), expected[0].at(0), 1e-12);
+  Tensor dx = filled(DType::float64, whole.x.shape, 0);
+  for (std::int64_t piece = 0; piece < 3; ++piece) {
+    const Tensors made = run(pieces[static_cast<std::size_t>(piece)].gradients(piece * 5, logs, DType::float64));
+    for (std::int64_t i = 0; i < dx.count(); ++i) dx.set(i, dx.at(i) + made[0].at(i));
+    for (std::int64_t i = 0; i < 15; ++i) EXPECT_NEAR(made[1].at(i), expected[2].at(piece * 15 + i), 1e-12);
+  }
+  for (std::int64_t i = 0; i < dx.count(); ++i) EXPECT_NEAR(dx.at(i), expected[1].at(i), 1e-12);
+}
+
+// If there are more pieces than devices, a device's first one stands for all of its own.
+TEST(VocabLoss, OfSeveralPiecesOnADeviceStandsInTheFirst) {
+  const VocabLoss loss(DType::float32, {2, 6}, 30, 3, true);
+  Call call = loss.logs(0);
+  const Tensor one = run(call)[1];
+  call.results[1] = Tensor(DType::float32, {2, 6, 3});
+  for (const Tensor& several : {run(call)[1], run_plain(call)[1]}) {
+    for (std::int64_t i = 0; i < one.count(); ++i) {
+      EXPECT_NEAR(several.at(3 * i), one.at(i), 1e-6);
+      for (const std::int64_t other : {1, 2}) EXPECT_EQ(several.at(3 * i + other), -INFINITY);
+    }
+  }
 }
 
 // Summed over all tokens before it is rounded, also where these are processed in several parts.
