@@ -167,25 +167,30 @@ void cross_entropy_grad(const KernelCall& call) {
 
 // The logits of one token at a time, from x and a table, and their derivatives by the products of both.
 template <typename T>
-class LogitsOfToken {
- public:
+struct LogitsOfToken {
+  const graph::VocabLossOf& of;
+  const View &x, &table;
+  std::int64_t width, vocabulary;
+  std::int64_t first;  // the first word of the table, if it is a shard
+  std::vector<double> logits, bends;
+
   explicit LogitsOfToken(const KernelCall& call)
-      : of_(std::get<graph::VocabLossOf>(call.attributes)),
-        x_(call.operands[0]),
-        table_(call.operands[1]),
-        width(x_.size(2)),
-        vocabulary(table_.size(of_.by_token ? 0 : 1)),
-        first(call.origins.empty() ? 0 : call.origins[1][of_.by_token ? 0 : 1]),
+      : of(std::get<graph::VocabLossOf>(call.attributes)),
+        x(call.operands[0]),
+        table(call.operands[1]),
+        width(x.size(2)),
+        vocabulary(table.size(of.by_token ? 0 : 1)),
+        first(call.origins.empty() ? 0 : call.origins[1][of.by_token ? 0 : 1]),
         logits(static_cast<std::size_t>(vocabulary)),
         bends(logits) {}
 
   void compute(std::int64_t token) {
     for (std::int64_t v = 0; v < vocabulary; ++v) {
       double product = 0;
-      for (std::int64_t m = 0; m < width; ++m) product += x(token, m) * word(v, m);
-      const double scaled = of_.scale * product, bent = std::tanh(scaled);
-      logits[static_cast<std::size_t>(v)] = of_.soft_cap > 0 ? of_.soft_cap * bent : scaled;
-      bends[static_cast<std::size_t>(v)] = of_.scale * (of_.soft_cap > 0 ? of_.soft_cap * (1 - bent * bent) : 1);
+      for (std::int64_t m = 0; m < width; ++m) product += number(token, m) * word(v, m);
+      const double scaled = of.scale * product, bent = std::tanh(scaled);
+      logits[static_cast<std::size_t>(v)] = of.soft_cap > 0 ? of.soft_cap * bent : scaled;
+      bends[static_cast<std::size_t>(v)] = of.scale * (of.soft_cap > 0 ? of.soft_cap * (1 - bent * bent) : 1);
     }
   }
 
@@ -193,29 +198,19 @@ class LogitsOfToken {
   void add_gradients(std::int64_t token, double log, double dsum, std::int64_t target, double* dx, std::vector<double>& dtable) const {
     for (std::int64_t v = 0; v < vocabulary; ++v) {
       const double p = std::exp(logits[static_cast<std::size_t>(v)] - log);
-      const double slope = dsum * (p * (1 + 2 * of_.z_loss * log) - (v == target ? 1 : 0)) * bends[static_cast<std::size_t>(v)];
+      const double slope = dsum * (p * (1 + 2 * of.z_loss * log) - (v == target ? 1 : 0)) * bends[static_cast<std::size_t>(v)];
       for (std::int64_t m = 0; m < width; ++m) {
         dx[m] += slope * word(v, m);
-        dtable[static_cast<std::size_t>(place(v, m))] += slope * x(token, m);
+        dtable[static_cast<std::size_t>(place(v, m))] += slope * number(token, m);
       }
     }
   }
 
- private:
-  std::int64_t place(std::int64_t v, std::int64_t m) const { return of_.by_token ? v * width + m : m * vocabulary + v; }
-  double x(std::int64_t token, std::int64_t m) const { return double{load(x_.as<T>()[token * width + m])}; }
+  std::int64_t place(std::int64_t v, std::int64_t m) const { return of.by_token ? v * width + m : m * vocabulary + v; }
+  double number(std::int64_t token, std::int64_t m) const { return double{load(x.as<T>()[token * width + m])}; }
   double word(std::int64_t v, std::int64_t m) const {
-    return double{load(table_.dtype == x_.dtype ? table_.as<T>()[place(v, m)] : store<T>(table_.as<Wide<T>>()[place(v, m)]))};
+    return double{load(table.dtype == x.dtype ? table.as<T>()[place(v, m)] : store<T>(table.as<Wide<T>>()[place(v, m)]))};
   }
-
-  const graph::VocabLossOf& of_;
-  const View& x_;
-  const View& table_;
-
- public:
-  const std::int64_t width, vocabulary;
-  const std::int64_t first;  // the shard's first word
-  std::vector<double> logits, bends;
 };
 
 // Rounds the gradients of x and of the table.

@@ -79,34 +79,6 @@ void cross_entropy_of_scores_factors(const NodeView& v, FactorTable& table) {
   table.takes(tokens).takes({tokens[0], tokens[1], kWhole}).takes(tokens).gives({});
 }
 
-std::string vocab_loss_shapes(const NodeView& v) {
-  const Shape& x = v.operand(0).shape;
-  const Shape& table = v.operand(1).shape;
-  const DType wide = wide_of(v.operand(0).dtype);
-  const bool fits = x.size() == 3 && table.size() == 2 && table[v.of<VocabLossOf>().by_token ? 1 : 0] == x[2] &&
-                    (v.operand(1).dtype == v.operand(0).dtype || v.operand(1).dtype == wide) &&
-                    are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) &&
-                    v.result(0).shape.empty() && v.operands() == (v.results() == 1 ? 4 : 5);
-  const auto gradients_fit = [&] {
-    return v.operand(4).shape.empty() && is_like(v.operand(0), v.result(1)) && v.result(2).shape == table &&
-           (v.result(2).dtype == v.operand(0).dtype || v.result(2).dtype == wide);
-  };
-  return fits && (v.results() == 1 || gradients_fit())
-             ? ""
-             : "x [B, S, M], a table and its gradient of its type or of the wide one, targets and segments [B, S], the loss' cotangent";
-}
-
-// Gradients, where they are asked for, take two more matrix products besides the one for the logits.
-void vocab_loss_factors(const NodeView& v, FactorTable& table) {
-  const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
-  const bool by_token = v.of<VocabLossOf>().by_token;
-  const int vocabulary = table.factor(v.operand(1).shape[by_token ? 0 : 1]);
-  const std::vector<int> of_table = by_token ? std::vector<int>{vocabulary, x[2]} : std::vector<int>{x[2], vocabulary};
-  table.takes(x).takes(of_table).takes(tokens).takes(tokens);
-  if (v.results() == 1) table.gives({}).flops(2);
-  else table.takes({}).gives({}).gives(x).gives(of_table).flops(6);
-}
-
 // Whether x is [B, S, M], and the table its, in its type or the wide one.
 bool has_table(const NodeView& v) {
   const Shape& x = v.operand(0).shape;
@@ -114,7 +86,37 @@ bool has_table(const NodeView& v) {
   return x.size() == 3 && table.size() == 2 && table[v.of<VocabLossOf>().by_token ? 1 : 0] == x[2] &&
          (v.operand(1).dtype == v.operand(0).dtype || v.operand(1).dtype == wide_of(v.operand(0).dtype));
 }
+
+// Whether the results are gradients of x and of the table.
+bool gives_gradients(const NodeView& v, std::size_t of_x) {
+  const Value& dtable = v.result(of_x + 1);
+  return is_like(v.operand(0), v.result(of_x)) && dtable.shape == v.operand(1).shape &&
+         (dtable.dtype == v.operand(0).dtype || dtable.dtype == wide_of(v.operand(0).dtype));
+}
+
 std::int64_t vocabulary_of(const NodeView& v) { return v.operand(1).shape[v.of<VocabLossOf>().by_token ? 0 : 1]; }
+
+std::vector<int> table_factors(const NodeView& v, int vocabulary, int embedding) {
+  return v.of<VocabLossOf>().by_token ? std::vector<int>{vocabulary, embedding} : std::vector<int>{embedding, vocabulary};
+}
+
+std::string vocab_loss_shapes(const NodeView& v) {
+  const Shape& x = v.operand(0).shape;
+  const bool fits = has_table(v) && are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) && v.result(0).shape.empty() &&
+                    v.operands() == (v.results() == 1 ? 4 : 5) &&
+                    (v.results() == 1 || (v.operand(4).shape.empty() && gives_gradients(v, 1)));
+  return fits ? ""
+              : "x [B, S, M], a table and its gradient of its type or of the wide one, targets and segments [B, S], the loss' cotangent";
+}
+
+// Gradients, where they are asked for, take two more matrix products besides the one for the logits.
+void vocab_loss_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
+  const std::vector<int> of_table = table_factors(v, table.factor(vocabulary_of(v)), x[2]);
+  table.takes(x).takes(of_table).takes(tokens).takes(tokens);
+  if (v.results() == 1) table.gives({}).flops(2);
+  else table.takes({}).gives({}).gives(x).gives(of_table).flops(6);
+}
 
 std::string vocab_logs_shapes(const NodeView& v) {
   const Shape& x = v.operand(0).shape;
@@ -129,24 +131,21 @@ void vocab_logs_factors(const NodeView& v, FactorTable& table) {
   const std::int64_t shared = std::gcd(vocabulary_of(v), v.result(1).shape[2]);
   const int pieces = table.factor(shared, true);
   table.factor(vocabulary_of(v) / shared);  // the words of a piece, for the work
-  table.takes(x).takes(v.of<VocabLossOf>().by_token ? std::vector<int>{pieces, x[2]} : std::vector<int>{x[2], pieces}).takes(tokens);
-  table.gives(tokens).gives({tokens[0], tokens[1], pieces}).flops(2);
+  table.takes(x).takes(table_factors(v, pieces, x[2])).takes(tokens).gives(tokens).gives({tokens[0], tokens[1], pieces}).flops(2);
 }
 
 std::string vocab_loss_grad_shapes(const NodeView& v) {
   const Shape& x = v.operand(0).shape;
+  const Shape& logs = v.operand(5).shape;
   const bool fits = has_table(v) && are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) && v.operand(4).shape.empty() &&
-                    v.operand(5).shape.size() == 3 && are_tokens(v.operand(2), v.operand(5).shape) && is_like(v.operand(0), v.result(0)) &&
-                    v.result(1).shape == v.operand(1).shape &&
-                    (v.result(1).dtype == v.operand(0).dtype || v.result(1).dtype == wide_of(v.operand(0).dtype));
+                    logs.size() == 3 && are_tokens(v.operand(2), logs) && gives_gradients(v, 0);
   return fits ? "" : "what vocab_loss takes, and logarithms [B, S, P]";
 }
 
 // The logits are made again.
 void vocab_loss_grad_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
-  const int vocabulary = table.factor(vocabulary_of(v));
-  const std::vector<int> of_table = v.of<VocabLossOf>().by_token ? std::vector<int>{vocabulary, x[2]} : std::vector<int>{x[2], vocabulary};
+  const std::vector<int> of_table = table_factors(v, table.factor(vocabulary_of(v)), x[2]);
   table.takes(x).takes(of_table).takes(tokens).takes(tokens).takes({}).takes({tokens[0], tokens[1], kWhole});
   table.gives(x).gives(of_table).flops(6);
 }
