@@ -58,8 +58,11 @@ template <typename Body>
   else body(std::false_type());
 }
 
-// e^x to 2 units in the last place; 0 where it would be subnormal. x = n ln 2 + r, and e^r by its series.
-[[gnu::always_inline]] inline float exp_of(float x) {
+// x = n ln 2 + r: the nearest n, in the low bits of a float, and e^r - 1 by its series.
+struct PartsOfExp {
+  float shifted, rest;
+};
+[[gnu::always_inline]] inline PartsOfExp parts_of_exp(float x) {
   constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   const float shifted = x * 1.44269504089f + kShift;
   const float n = shifted - kShift;
@@ -70,9 +73,17 @@ template <typename Body>
   series = series * r + 4.1665795894e-2f;
   series = series * r + 1.6666665459e-1f;
   series = series * r + 5.0000001201e-1f;
-  series = series * r * r + r + 1.0f;
-  // Times 2^n, by adding n to the exponent: the bits of kShift are shifted out.
-  const float scaled = std::bit_cast<float>(std::bit_cast<std::uint32_t>(series) + (std::bit_cast<std::uint32_t>(shifted) << 23));
+  return {shifted, series * r * r + r};
+}
+// A number times 2^n, by adding n to its exponent: the bits that were added to n are shifted out.
+[[gnu::always_inline]] inline float times_power(float number, float shifted) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(number) + (std::bit_cast<std::uint32_t>(shifted) << 23));
+}
+
+// e^x to 2 units in the last place; 0 where it would be subnormal.
+[[gnu::always_inline]] inline float exp_of(float x) {
+  const PartsOfExp of = parts_of_exp(x);
+  const float scaled = times_power(of.rest + 1.0f, of.shifted);
   const float high = x <= 88.7228317f ? scaled : x + std::numeric_limits<float>::infinity();
   return x < -87.3365447f ? 0.0f : high;
 }
@@ -132,19 +143,10 @@ struct TanhAndSlope {
 };
 [[gnu::always_inline]] inline TanhAndSlope<float> tanh_and_slope_of(float x) {
   constexpr float kMost = 43;  // e is a normal number up to here, and 1 - e is 1
-  constexpr float kShift = 12582912.0f;
-  const float size = std::abs(x), exponent = -2.0f * choice_of(size > kMost, kMost, size);
-  const float shifted = exponent * 1.44269504089f + kShift, n = shifted - kShift;
-  const float r = (exponent - n * 0.693359375f) + n * 2.12194440e-4f;
-  float series = 1.9875691500e-4f;
-  series = series * r + 1.3981999507e-3f;
-  series = series * r + 8.3334519073e-3f;
-  series = series * r + 4.1665795894e-2f;
-  series = series * r + 1.6666665459e-1f;
-  series = series * r + 5.0000001201e-1f;
-  series = series * r * r + r;
-  const float power = std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + std::bit_cast<std::uint32_t>(1.0f));
-  const float e = power * series + power, below_one = (1.0f - power) - power * series, share = 1.0f / (1.0f + e);
+  const float size = std::abs(x);
+  const PartsOfExp of = parts_of_exp(-2.0f * choice_of(size > kMost, kMost, size));
+  const float power = times_power(1.0f, of.shifted), rest = power * of.rest;
+  const float e = rest + power, below_one = (1.0f - power) - rest, share = 1.0f / (1.0f + e);
   return {std::copysign(below_one * share, x), 4.0f * e * share * share};
 }
 [[gnu::always_inline]] inline TanhAndSlope<double> tanh_and_slope_of(double x) {
