@@ -56,38 +56,48 @@ void multiply_small(Isa isa, const DeltaMatrix<W>& a, const DeltaMatrix<W>& b, c
                     {.add = adds});
 }
 
-// The memory of a thread.
+// The memory of a thread. A gradient keeps what it needs of each chunk of a row; otherwise there is only the chunk at hand.
 template <typename W>
 struct DeltaRoom {
-  W *keys, *queries;            // [kChunk][D]
-  W *key_products, *products;   // [kChunk][kChunk]: of keys with keys, of queries with keys
-  W *values, *read, *changes;   // [kChunk][V]
-  W *ahead;                     // [kChunk][D]: keys as the memory behind the chunk sees them
-  W *mixes, *reads;             // [kChunk][kChunk]: A and P
-  W *sums, *rates;              // [kChunk]: c and b
-  W *states;                    // [R][D][V], or those before every chunk of a row
+  // Of each chunk that is kept.
+  W* states;    // [R][D][V]: the memory before it
+  W* products;  // [2 kChunk][kChunk]: of queries and then of keys with keys
+  W* values;    // [R][kChunk][V]: what a token finds missing of its value
+  W* changes;   // [R][kChunk][V]
+  // Of the chunk at hand.
+  W* queries;            // [2 kChunk][D]: queries, and right behind them keys
+  W* ahead;              // [kChunk][D]: keys as the memory behind the chunk sees them
+  W *mixes, *reads;      // [kChunk][kChunk]: A and P
+  W* read;               // [kChunk][V]
+  W *sums, *rates;       // [kChunk]: c and b
   // Only for gradients.
-  W *dkeys, *dqueries, *scaled;        // [kChunk][D]
-  W *dkey_products, *dproducts;        // [kChunk][kChunk]
-  W *dmixes, *dreads;                  // [kChunk][kChunk]
-  W *dvalues, *dresults, *dchanges;    // [kChunk][V]
-  W *dsums;                            // [kChunk]
-  W *dstates;                          // [R][D][V]
+  W *dqueries, *dkeys;   // [kChunk][D]
+  W* dproducts;          // [2 kChunk][kChunk]
+  W *dmixes, *dreads;    // [kChunk][kChunk]
+  W* dresults;           // [2 kChunk][V]: of results, and right behind them of values
+  W* dchanges;           // [kChunk][V]
+  W* scaled;             // [2 kChunk][D]
+  W* dsums;              // [kChunk]
+  W* dstates;            // [R][D][V]
 
   DeltaRoom(Pieces& pieces, const DeltaShape& n, bool backward) {
     const auto take = [&](std::int64_t count) { return pieces.take<W>(count); };
-    keys = take(kChunk * n.D);
-    queries = take(kChunk * n.D);
+    const std::int64_t kept = backward ? n.chunks() : 1;
+    states = take(kept * n.R * n.state());
+    products = take(kept * 2 * kChunk * kChunk);
+    for (W** const of_values : {&values, &changes}) *of_values = take(kept * n.R * kChunk * n.V);
+    queries = take(2 * kChunk * n.D);
     ahead = take(kChunk * n.D);
-    for (W** const matrix : {&key_products, &products, &mixes, &reads}) *matrix = take(kChunk * kChunk);
-    for (W** const of_values : {&values, &read, &changes}) *of_values = take(kChunk * n.V);
-    sums = take(kChunk);
-    rates = take(kChunk);
-    states = take((backward ? n.chunks() : 1) * n.R * n.state());
+    for (W** const pairs : {&mixes, &reads}) *pairs = take(kChunk * kChunk);
+    read = take(kChunk * n.V);
+    for (W** const of_tokens : {&sums, &rates}) *of_tokens = take(kChunk);
     if (!backward) return;
-    for (W** const of_keys : {&dkeys, &dqueries, &scaled}) *of_keys = take(kChunk * n.D);
-    for (W** const matrix : {&dkey_products, &dproducts, &dmixes, &dreads}) *matrix = take(kChunk * kChunk);
-    for (W** const of_values : {&dvalues, &dresults, &dchanges}) *of_values = take(kChunk * n.V);
+    for (W** const of_keys : {&dqueries, &dkeys}) *of_keys = take(kChunk * n.D);
+    dproducts = take(2 * kChunk * kChunk);
+    for (W** const pairs : {&dmixes, &dreads}) *pairs = take(kChunk * kChunk);
+    dresults = take(2 * kChunk * n.V);
+    dchanges = take(kChunk * n.V);
+    scaled = take(2 * kChunk * n.D);
     dsums = take(kChunk);
     dstates = take(n.R * n.state());
   }
@@ -115,34 +125,36 @@ class DeltaHead {
     if (keeps) std::copy_n(call_.operands[6].template as<W>() + at, size, room_.states);
     else std::fill_n(room_.states, size, W(0));
     for (std::int64_t first = 0; first < n_.S; first += count_) {
-      begin_chunk(first, keeps);
+      begin_chunk(first, 0, keeps);
+      multiply_keys();
       for (std::int64_t r = 0; r < n_.R; ++r) {
-        begin_head(r, room_.states + r * n_.state());
+        mix(r);
+        solve(r);
         write_results(r);
-        move_on(state());
+        move_on(r, state(r));
       }
     }
     if (keeps) std::copy_n(room_.states, size, call_.results[1].template as<W>() + at);
   }
 
   void run_gradient() {
-    const std::int64_t size = n_.R * n_.state();
-    std::fill_n(room_.states, size, W(0));
-    for (std::int64_t chunk = 0; chunk + 1 < n_.chunks(); ++chunk) {  // the memory before each chunk
-      begin_chunk(chunk * kChunk, false);
-      std::copy_n(room_.states + chunk * size, size, room_.states + (chunk + 1) * size);
+    std::fill_n(room_.states, n_.R * n_.state(), W(0));
+    for (std::int64_t chunk = 0; chunk < n_.chunks(); ++chunk) {
+      begin_chunk(chunk * kChunk, chunk, false);
+      multiply_keys();
       for (std::int64_t r = 0; r < n_.R; ++r) {
-        begin_head(r, room_.states + (chunk + 1) * size + r * n_.state());
-        move_on(state());
+        mix(r);
+        solve(r);
+        if (chunk + 1 < n_.chunks()) move_on(r, state(n_.R + r));
       }
     }
-    std::fill_n(room_.dstates, size, W(0));
+    std::fill_n(room_.dstates, n_.R * n_.state(), W(0));
     for (std::int64_t chunk = n_.chunks(); chunk-- > 0;) {
-      begin_chunk(chunk * kChunk, false);
-      for (W* const sums : {room_.dkeys, room_.dqueries}) std::fill_n(sums, count_ * n_.D, W(0));
-      for (W* const sums : {room_.dkey_products, room_.dproducts}) std::fill_n(sums, count_ * count_, W(0));
+      begin_chunk(chunk * kChunk, chunk, false);
+      for (W* const sums : {room_.dqueries, room_.dkeys}) std::fill_n(sums, count_ * n_.D, W(0));
+      std::fill_n(room_.dproducts, 2 * count_ * count_, W(0));
       for (std::int64_t r = 0; r < n_.R; ++r) {
-        begin_head(r, room_.states + chunk * size + r * n_.state());
+        mix(r);
         go_back(r);
       }
       write_keys_gradients();
@@ -161,7 +173,14 @@ class DeltaHead {
   Of of_keys(W* data) const { return {data, count_, n_.D}; }
   Of of_values(W* data) const { return {data, count_, n_.V}; }
   Of of_pairs(W* data) const { return {data, count_, count_}; }
-  Of state() const { return {state_, n_.D, n_.V}; }
+  static Of twice(const Of& of) { return {of.data, 2 * of.rows, of.columns}; }  // with the block right behind it
+  // Of the chunk at hand and, behind its own heads, of the next one.
+  Of state(std::int64_t r) const { return {room_.states + (chunk_ * n_.R + r) * n_.state(), n_.D, n_.V}; }
+  Of values(std::int64_t r) const { return of_values(room_.values + (chunk_ * n_.R + r) * kChunk * n_.V); }
+  Of changes(std::int64_t r) const { return of_values(room_.changes + (chunk_ * n_.R + r) * kChunk * n_.V); }
+  Of queries() const { return of_keys(room_.queries); }
+  Of keys() const { return of_keys(room_.queries + count_ * n_.D); }
+  Of products() const { return of_pairs(room_.products + chunk_ * 2 * kChunk * kChunk); }
   void multiply_into(const Of& c, const Of& a, const Of& b) const { multiply_small(isa_, a, b, c, false); }
   void multiply_onto(const Of& c, const Of& a, const Of& b) const { multiply_small(isa_, a, b, c, true); }
 
@@ -187,9 +206,10 @@ class DeltaHead {
     });
   }
 
-  // A chunk ends before a token that begins anew.
-  void begin_chunk(std::int64_t first, bool keeps) {
+  // A chunk ends before a token that begins anew. `place`: where its own is kept.
+  void begin_chunk(std::int64_t first, std::int64_t place, bool keeps) {
     first_ = first;
+    chunk_ = place;
     count_ = std::min(kChunk, n_.S - first);
     if (keeps) {
       if (begins_anew(0)) std::fill_n(room_.states, n_.R * n_.state(), W(0));
@@ -197,18 +217,17 @@ class DeltaHead {
         if (begins_anew(i)) count_ = i;
       }
     }
-    read_rows(0, n_.D, n_.G, group_, room_.queries);
-    read_rows(1, n_.D, n_.G, group_, room_.keys);
+    read_rows(0, n_.D, n_.G, group_, queries().data);
+    read_rows(1, n_.D, n_.G, group_, keys().data);
     for (std::int64_t i = 0; i < count_; ++i) {
-      if (is_padding(i)) std::fill_n(room_.keys + i * n_.D, n_.D, W(0));
+      if (is_padding(i)) std::fill_n(keys().row(i), n_.D, W(0));
     }
-    multiply_into(of_pairs(room_.key_products), of_keys(room_.keys), of_keys(room_.keys).transposed());
-    multiply_into(of_pairs(room_.products), of_keys(room_.queries), of_keys(room_.keys).transposed());
   }
 
-  // Everything that a head of values needs of a chunk, with the memory before it.
-  void begin_head(std::int64_t r, W* state) {
-    state_ = state;
+  void multiply_keys() const { multiply_into(twice(products()), twice(queries()), keys().transposed()); }
+
+  // What follows from the decays and rates of a head of values.
+  void mix(std::int64_t r) {
     const W* const decays = call_.operands[3].template as<W>();
     const T* const rates = call_.operands[4].template as<T>();
     W sum = 0;
@@ -217,34 +236,43 @@ class DeltaHead {
       room_.sums[i] = sum;
       room_.rates[i] = load(rates[head_of(i, r)]);
     }
-    read_rows(2, n_.V, n_.G * n_.R, group_ * n_.R + r, room_.values);
-    for (std::int64_t i = 0; i < count_; ++i) {
-      if (is_padding(i)) std::fill_n(room_.values + i * n_.V, n_.V, W(0));
-    }
-    multiply_into(of_values(room_.read), of_keys(room_.keys), this->state());
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t i = 0; i < count_; ++i) {
         W *__restrict mix = room_.mixes + i * count_, *__restrict reads = room_.reads + i * count_;
-        const W *__restrict of_key = room_.key_products + i * count_, *__restrict of_query = room_.products + i * count_;
+        const W *__restrict of_query = products().row(i), *__restrict of_key = products().row(count_ + i);
         const W *__restrict sums = room_.sums, own = sums[i], rate = room_.rates[i];
         for (std::int64_t s = 0; s < count_; ++s) {
           const W decay = exp_of(s <= i ? own - sums[s] : W(0));
           mix[s] = s < i ? rate * decay * of_key[s] : W(0);
           reads[s] = s <= i ? decay * of_query[s] : W(0);
         }
-        // What a token is to change, before the changes of those before it.
-        const W seen = exp_of(own), left = exp_of(sums[count_ - 1] - own);
-        W *__restrict change = room_.changes + i * n_.V, *__restrict value = room_.values + i * n_.V;
+        const W left = exp_of(sums[count_ - 1] - own);
+        W* __restrict ahead = room_.ahead + i * n_.D;
+        const W* __restrict key = keys().row(i);
+        for (std::int64_t d = 0; d < n_.D; ++d) ahead[d] = left * key[d];
+      }
+    });
+  }
+
+  // The changes of a head of values.
+  void solve(std::int64_t r) {
+    const Of values = this->values(r), changes = this->changes(r);
+    read_rows(2, n_.V, n_.G * n_.R, group_ * n_.R + r, values.data);
+    for (std::int64_t i = 0; i < count_; ++i) {
+      if (is_padding(i)) std::fill_n(values.row(i), n_.V, W(0));
+    }
+    multiply_into(of_values(room_.read), keys(), state(r));
+    vectorised(isa_, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count_; ++i) {  // what a token is to change, before the changes of those before it
+        const W seen = exp_of(room_.sums[i]), rate = room_.rates[i];
+        W *__restrict change = changes.row(i), *__restrict value = values.row(i);
         const W* __restrict held = room_.read + i * n_.V;
         for (std::int64_t v = 0; v < n_.V; ++v) {
           value[v] -= seen * held[v];
           change[v] = rate * value[v];
         }
-        W* __restrict ahead = room_.ahead + i * n_.D;
-        const W* __restrict key = room_.keys + i * n_.D;
-        for (std::int64_t d = 0; d < n_.D; ++d) ahead[d] = left * key[d];
       }
-      for (std::int64_t i = 1; i < count_; ++i) subtract_mixed(room_.changes, i, 0, i, room_.mixes + i * count_, 1);
+      for (std::int64_t i = 1; i < count_; ++i) subtract_mixed(changes.data, i, 0, i, room_.mixes + i * count_, 1);
     });
   }
 
@@ -252,26 +280,25 @@ class DeltaHead {
   [[gnu::always_inline]] void subtract_mixed(W* x, std::int64_t i, std::int64_t begin, std::int64_t end, const W* weights,
                                              std::int64_t step) const {
     for (std::int64_t first = 0; first < n_.V; first += kLanes) {
-      const std::int64_t count = std::min(kLanes, n_.V - first);
-      W* __restrict line = x + i * n_.V + first;
-      W sums[kLanes] = {};
-      for (std::int64_t s = begin; s < end; ++s) {
-        const W weight = weights[s * step];
-        const W* __restrict other = x + s * n_.V + first;
-        if (count == kLanes) {
-          for (std::int64_t v = 0; v < kLanes; ++v) sums[v] += weight * other[v];
-        } else {
+      const std::int64_t left = std::min(kLanes, n_.V - first);
+      with_constant(left == kLanes, [&](auto is_whole) MOESH_LOOP {
+        const std::int64_t count = is_whole ? kLanes : left;
+        W sums[kLanes] = {};
+        for (std::int64_t s = begin; s < end; ++s) {
+          const W weight = weights[s * step];
+          const W* __restrict other = x + s * n_.V + first;
           for (std::int64_t v = 0; v < count; ++v) sums[v] += weight * other[v];
         }
-      }
-      for (std::int64_t v = 0; v < count; ++v) line[v] -= sums[v];
+        W* __restrict line = x + i * n_.V + first;
+        for (std::int64_t v = 0; v < count; ++v) line[v] -= sums[v];
+      });
     }
   }
 
-  void scale_rows(W* rows, std::int64_t width) const {  // by the decays up to each
+  void scale_rows(W* rows, std::int64_t width, W sign) const {  // by the decays up to each, times `sign`
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t i = 0; i < count_; ++i) {
-        const W seen = exp_of(room_.sums[i]);
+        const W seen = sign * exp_of(room_.sums[i]);
         W* __restrict row = rows + i * width;
         for (std::int64_t d = 0; d < width; ++d) row[d] *= seen;
       }
@@ -279,32 +306,34 @@ class DeltaHead {
   }
 
   void write_results(std::int64_t r) {
-    multiply_into(of_values(room_.read), of_keys(room_.queries), state());
-    scale_rows(room_.read, n_.V);
-    multiply_onto(of_values(room_.read), of_pairs(room_.reads), of_values(room_.changes));
-    for (std::int64_t i = 0; i < count_; ++i)
-      write_row(room_.read + i * n_.V, n_.V, call_.results[0].template as<T>() + head_of(i, r) * n_.V);
+    const Of read = of_values(room_.read);
+    multiply_into(read, queries(), state(r));
+    scale_rows(read.data, n_.V, 1);
+    multiply_onto(read, of_pairs(room_.reads), changes(r));
+    for (std::int64_t i = 0; i < count_; ++i) write_row(read.row(i), n_.V, call_.results[0].template as<T>() + head_of(i, r) * n_.V);
   }
 
-  void scale_state(W* state) const {  // by the decay of a whole chunk
+  void scale_state(const W* state, W* to) const {  // by the decay of a whole chunk
+    const std::int64_t count = n_.state();
     vectorised(isa_, [&]() MOESH_LOOP {
       const W left = exp_of(room_.sums[count_ - 1]);
-      for (std::int64_t i = 0; i < n_.state(); ++i) state[i] *= left;
+      MOESH_BY_ELEMENT
+      for (std::int64_t i = 0; i < count; ++i) to[i] = left * state[i];
     });
   }
 
-  void move_on(const Of& state) const {
-    scale_state(state.data);
-    multiply_onto(state, of_keys(room_.ahead).transposed(), of_values(room_.changes));
+  void move_on(std::int64_t r, const Of& to) const {
+    scale_state(state(r).data, to.data);
+    multiply_onto(to, of_keys(room_.ahead).transposed(), changes(r));
   }
 
   // The gradients of a head of values, and what it adds to those of its keys and queries. dstates is of the memory behind the chunk, and
   // then of the one before it.
   void go_back(std::int64_t r) {
-    W* const dstate_data = room_.dstates + r * n_.state();
-    const Of dstate{dstate_data, n_.D, n_.V}, keys = of_keys(room_.keys), changes = of_values(room_.changes);
-    const Of dresults = of_values(room_.dresults), dchanges = of_values(room_.dchanges), scaled = of_keys(room_.scaled);
-    read_rows(6, n_.V, n_.G * n_.R, group_ * n_.R + r, room_.dresults);
+    const Of state = this->state(r), dstate{room_.dstates + r * n_.state(), n_.D, n_.V}, changes = this->changes(r);
+    const Of dresults = of_values(room_.dresults), dvalues = of_values(dresults.row(count_)), dchanges = of_values(room_.dchanges);
+    const Of scaled = of_keys(room_.scaled);
+    read_rows(6, n_.V, n_.G * n_.R, group_ * n_.R + r, dresults.data);
     multiply_into(dchanges, of_pairs(room_.reads).transposed(), dresults);
     multiply_onto(dchanges, of_keys(room_.ahead), dstate);
     multiply_into(of_pairs(room_.dreads), dresults, changes.transposed());
@@ -313,26 +342,23 @@ class DeltaHead {
     const W last = room_.sums[count_ - 1];
     multiply_into(scaled, changes, dstate.transposed());
     const W of_changes =
-        add_scaled_keys([&](std::int64_t i) MOESH_LOOP { return exp_of(last - room_.sums[i]); }, room_.dkeys, room_.keys, -1);
-    room_.dsums[count_ - 1] += exp_of(last) * dot(dstate_data, state_, n_.state()) - of_changes;
+        add_scaled_keys([&](std::int64_t i) MOESH_LOOP { return exp_of(last - room_.sums[i]); }, scaled, room_.dkeys, keys(), -1);
+    room_.dsums[count_ - 1] += exp_of(last) * dot(dstate.data, state.data, n_.state()) - of_changes;
     // Through the system.
     vectorised(isa_, [&]() MOESH_LOOP {
-      for (std::int64_t i = count_ - 1; i-- > 0;) subtract_mixed(room_.dchanges, i, i + 1, count_, room_.mixes + i, count_);
+      for (std::int64_t i = count_ - 1; i-- > 0;) subtract_mixed(dchanges.data, i, i + 1, count_, room_.mixes + i, count_);
     });
     multiply_into(of_pairs(room_.dmixes), dchanges, changes.transposed());
     take_pairs(r);
-    take_values(r);
+    take_values(r, dvalues);
     // Through the memory before the chunk.
-    multiply_into(scaled, dresults, state().transposed());
-    add_scaled_keys([&](std::int64_t i) MOESH_LOOP { return exp_of(room_.sums[i]); }, room_.dqueries, room_.queries, 1);
-    multiply_into(scaled, of_values(room_.dvalues), state().transposed());
-    add_scaled_keys([&](std::int64_t i) MOESH_LOOP { return -exp_of(room_.sums[i]); }, room_.dkeys, room_.keys, 1);
-    scale_state(dstate_data);
-    scale_rows(room_.dresults, n_.V);
-    scale_rows(room_.dvalues, n_.V);
-    multiply_onto(dstate, of_keys(room_.queries).transposed(), dresults);
-    negate(room_.dvalues, count_ * n_.V);
-    multiply_onto(dstate, keys.transposed(), of_values(room_.dvalues));
+    multiply_into(twice(scaled), twice(dresults), state.transposed());
+    add_scaled_keys([&](std::int64_t i) MOESH_LOOP { return exp_of(room_.sums[i]); }, scaled, room_.dqueries, queries(), 1);
+    add_scaled_keys([&](std::int64_t i) MOESH_LOOP { return -exp_of(room_.sums[i]); }, of_keys(scaled.row(count_)), room_.dkeys, keys(), 1);
+    scale_state(dstate.data, dstate.data);
+    scale_rows(dresults.data, n_.V, 1);
+    scale_rows(dvalues.data, n_.V, -1);
+    multiply_onto(dstate, twice(queries()).transposed(), twice(dresults));
     write_decays(r);
   }
 
@@ -342,16 +368,16 @@ class DeltaHead {
     return sum;
   }
 
-  // What `scaled` holds, multiplied by a factor of each token, is a gradient of keys or queries; and so, times `sign`, of the decays up to
-  // each, whose sum is returned.
+  // `scaled`, multiplied by a factor of each token, is a gradient of keys or queries; and so, times `sign`, of the decays up to each, whose
+  // sum is returned.
   template <typename Factor>
-  W add_scaled_keys(const Factor& factor, W* to, const W* of, W sign) const {
+  W add_scaled_keys(const Factor& factor, const Of& scaled, W* to, const Of& of, W sign) const {
     W all = 0;
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t i = 0; i < count_; ++i) {
         const W by = factor(i);
-        W *__restrict line = room_.scaled + i * n_.D, *__restrict sums = to + i * n_.D;
-        const W* __restrict own = of + i * n_.D;
+        W *__restrict line = scaled.row(i), *__restrict sums = to + i * n_.D;
+        const W* __restrict own = of.row(i);
         for (std::int64_t d = 0; d < n_.D; ++d) {
           line[d] *= by;
           sums[d] += line[d];
@@ -371,10 +397,10 @@ class DeltaHead {
       for (std::int64_t i = 0; i < count_; ++i) {
         const W own = room_.sums[i], rate = room_.rates[i];
         const W *__restrict mix = room_.mixes + i * count_, *__restrict reads = room_.reads + i * count_;
-        const W *__restrict of_key = room_.key_products + i * count_, *__restrict sums = room_.sums;
+        const W *__restrict of_key = products().row(count_ + i), *__restrict sums = room_.sums;
         const W* __restrict dreads = room_.dreads + i * count_;
         W* __restrict dmix = room_.dmixes + i * count_;
-        W *__restrict dkey = room_.dkey_products + i * count_, *__restrict dquery = room_.dproducts + i * count_;
+        W *__restrict dquery = room_.dproducts + i * count_, *__restrict dkey = room_.dproducts + (count_ + i) * count_;
         W* __restrict dsums = room_.dsums;
         W of_rate = 0, of_decay = 0;
         for (std::int64_t s = 0; s <= i; ++s) {
@@ -386,7 +412,7 @@ class DeltaHead {
           of_decay += slope;
           dsums[s] -= slope;
         }
-        const W *__restrict dchange = room_.dchanges + i * n_.V, *__restrict value = room_.values + i * n_.V;
+        const W *__restrict dchange = room_.dchanges + i * n_.V, *__restrict value = values(r).row(i);
         of_rate += sum_of<W>(n_.V, [&](std::int64_t v) MOESH_LOOP { return dchange[v] * value[v]; });
         room_.dsums[i] += of_decay;
         drates[head_of(i, r)] = store<T>(is_padding(i) ? W(0) : of_rate);
@@ -394,23 +420,17 @@ class DeltaHead {
     });
   }
 
-  void take_values(std::int64_t r) {
-    T* const dvalues = call_.results[2].template as<T>();
+  void take_values(std::int64_t r, const Of& dvalues) {
+    T* const written = call_.results[2].template as<T>();
     for (std::int64_t i = 0; i < count_; ++i) {
-      W* __restrict line = room_.dvalues + i * n_.V;
+      W* __restrict line = dvalues.row(i);
       const W* __restrict dchange = room_.dchanges + i * n_.V;
       const W rate = is_padding(i) ? W(0) : room_.rates[i];
       vectorised(isa_, [&]() MOESH_LOOP {
         for (std::int64_t v = 0; v < n_.V; ++v) line[v] = rate * dchange[v];
       });
-      write_row(line, n_.V, dvalues + head_of(i, r) * n_.V);
+      write_row(line, n_.V, written + head_of(i, r) * n_.V);
     }
-  }
-
-  void negate(W* x, std::int64_t count) const {
-    vectorised(isa_, [&]() MOESH_LOOP {
-      for (std::int64_t i = 0; i < count; ++i) x[i] = -x[i];
-    });
   }
 
   void write_decays(std::int64_t r) const {
@@ -422,12 +442,13 @@ class DeltaHead {
   }
 
   void write_keys_gradients() const {
-    const Of keys = of_keys(room_.keys), queries = of_keys(room_.queries), dkeys = of_keys(room_.dkeys), dqueries = of_keys(room_.dqueries);
-    const Of dproducts = of_pairs(room_.dproducts), dkey_products = of_pairs(room_.dkey_products);
-    multiply_onto(dqueries, dproducts, keys);
-    multiply_onto(dkeys, dproducts.transposed(), queries);
-    multiply_onto(dkeys, dkey_products, keys);
-    multiply_onto(dkeys, dkey_products.transposed(), keys);
+    const Of dkeys = of_keys(room_.dkeys), dqueries = of_keys(room_.dqueries), dproducts = of_pairs(room_.dproducts);
+    multiply_onto(dqueries, dproducts, keys());
+    W* const of_keys = dproducts.row(count_);  // a product of two keys goes back to both
+    for (std::int64_t i = 0; i < count_; ++i) {
+      for (std::int64_t s = 0; s <= i; ++s) of_keys[i * count_ + s] = of_keys[s * count_ + i] = of_keys[i * count_ + s] + of_keys[s * count_ + i];
+    }
+    multiply_onto(dkeys, twice(dproducts).transposed(), twice(queries()));
     for (std::int64_t i = 0; i < count_; ++i) {
       const std::int64_t to = (token(i) * n_.G + group_) * n_.D;
       if (is_padding(i)) std::fill_n(dkeys.row(i), n_.D, W(0));
@@ -442,7 +463,7 @@ class DeltaHead {
   std::int64_t row_, group_;
   DeltaRoom<W> room_;
   std::int64_t first_ = 0, count_ = 0;  // the tokens of the chunk
-  W* state_ = nullptr;                  // the memory before it
+  std::int64_t chunk_ = 0;              // the place of what is kept of it
 };
 
 template <typename T>
