@@ -7,6 +7,7 @@
 #include "partition/as_laid.h"
 #include "partition/chain.h"
 #include "partition/fold_casts.h"
+#include "partition/fold_slices.h"
 #include "partition/fuse_sums.h"
 #include "partition/lay_out.h"
 #include "partition/stack_first.h"
@@ -37,6 +38,7 @@ Program make_program(const graph::Graph& model, const sharding::Layout& layout, 
 
 plan::Plan plan_of(const Program& program) {
   graph::Graph graph = partition::with_casts_folded(partition::stack_first(graph::with_blocks_inlined(program.graph)));
+  graph = partition::with_slices_folded(std::move(graph));
   return plan::lower(partition::with_chains(partition::with_sums_fused(std::move(graph))), program.mesh);
 }
 

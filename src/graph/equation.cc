@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cctype>
 
+#include "base/place.h"
+
 namespace moesh::graph {
 namespace {
 
@@ -34,6 +36,11 @@ Equation parse_equation(const std::string& text) {
   const std::size_t arrow = text.find("->");
   assert(comma != std::string::npos && arrow != std::string::npos && comma < arrow);
   return {text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1), text.substr(arrow + 2)};
+}
+
+Shape shape_read(const EinsumOf& of, Shape shape) {
+  if (of.part_size > 0) shape[at(of.part_dim)] = of.part_size;
+  return shape;
 }
 
 }  // namespace moesh::graph

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "graph/graph.h"
+
 namespace moesh::graph {
 
 struct Equation {
@@ -15,5 +17,8 @@ struct Equation {
 bool is_equation(const std::string& text);
 
 Equation parse_equation(const std::string& text);  // "bsm,mh->bsh"
+
+// The shape of what is read of an einsum's second operand.
+Shape shape_read(const EinsumOf& of, Shape shape);
 
 }  // namespace moesh::graph

@@ -35,7 +35,9 @@ constexpr auto fields_of(const InputOf*) {
   return std::tuple{Field{"labels", &InputOf::labels}, Field{"kind", &InputOf::kind}, Field{"first", &InputOf::first}};
 }
 constexpr auto fields_of(const EinsumOf*) {
-  return std::tuple{Field{"equation", &EinsumOf::equation}, Field{"rounded", &EinsumOf::rounded}};
+  return std::tuple{Field{"equation", &EinsumOf::equation}, Field{"rounded", &EinsumOf::rounded},
+                    Field{"part_dim", &EinsumOf::part_dim}, Field{"part_begin", &EinsumOf::part_begin},
+                    Field{"part_size", &EinsumOf::part_size}};
 }
 constexpr auto fields_of(const UnaryOf*) {
   return std::tuple{Field{"function", &UnaryOf::function}, Field{"a", &UnaryOf::a}, Field{"b", &UnaryOf::b}};

@@ -71,6 +71,9 @@ struct InputOf {
 struct EinsumOf {
   std::string equation;  // "bsm,mh->bsh"
   Rounded rounded = Rounded::none;
+  // The second operand may be larger than what is read of it: so many indices of a dim, beginning with one. 0: all.
+  int part_dim = 0;
+  std::int64_t part_begin = 0, part_size = 0;
 };
 struct UnaryOf {
   Unary function = Unary::silu;

@@ -108,6 +108,11 @@ TEST(Parse, SaysWhatIsWrongAndWhere) {
         parse_refusal("%0: float32[4, 4] = input  # x\n%1: float32[4, 4] = einsum %0, %0 equation=\"" + equation + "\"  # y\nreturn %1\n"),
         "line 2 of the graph: " + equation + " does not fit its operands and results");
   }
+  for (const std::string part : {"part_dim=2 part_size=2", "part_dim=-1 part_size=2", "part_begin=3 part_size=2", "part_begin=-1 part_size=2",
+                                 "part_size=-2", "part_begin=1", "part_dim=1"}) {
+    EXPECT_EQ(parse_refusal("%0: float32[4, 4] = input  # x\n%1: float32[4, 4] = einsum %0, %0 equation=\"ab,bc->ac\" " + part + "  # y\nreturn %1\n"),
+              "line 2 of the graph: ab,bc->ac of a part that the second operand has does not fit its operands and results");
+  }
   EXPECT_EQ(parse_refusal(x + "return %0 and\n"), "line 2 of the graph: the line's end was expected, not 'and'");
   EXPECT_EQ(parse_refusal(x + "return %0, %0 as out\n"), "line 2 of the graph: names for the first results only was expected, not 'out'");
   EXPECT_EQ(parse_refusal(x + "return %0\nmore\n"), "line 3 of the graph: nothing behind the graph's return was expected, not 'more'");

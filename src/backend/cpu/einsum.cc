@@ -8,6 +8,7 @@
 #include "backend/cpu/added_to.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
+#include "base/place.h"
 #include "graph/equation.h"
 
 namespace moesh::backend::cpu {
@@ -16,9 +17,11 @@ namespace {
 struct Term {
   std::string letters;
   const View* view;
+  Shape read;                // what is read of it, or written
+  std::int64_t begin = 0;    // the offset of that
 
   bool has(char letter) const { return letters.find(letter) != std::string::npos; }
-  std::int64_t size(char letter) const { return view->shape[letters.find(letter)]; }
+  std::int64_t size(char letter) const { return read[letters.find(letter)]; }
   std::int64_t stride(char letter) const {
     std::int64_t stride = 1;
     for (std::size_t dim = letters.find(letter) + 1; dim < letters.size(); ++dim) stride *= view->shape[dim];
@@ -32,9 +35,12 @@ struct Terms {
   Term result;
 };
 
-Terms parse(const std::string& equation, const KernelCall& call) {
-  const graph::Equation letters = graph::parse_equation(equation);
-  return {{letters.a, &call.operands[0]}, {letters.b, &call.operands[1]}, {letters.result, &call.results[0]}};
+Terms parse(const graph::EinsumOf& of, const KernelCall& call) {
+  const graph::Equation letters = graph::parse_equation(of.equation);
+  const View &a = call.operands[0], &b = call.operands[1], &result = call.results[0];
+  Terms terms{{letters.a, &a, a.shape}, {letters.b, &b, graph::shape_read(of, b.shape)}, {letters.result, &result, result.shape}};
+  if (of.part_size > 0) terms.b.begin = of.part_begin * terms.b.stride(letters.b[at(of.part_dim)]);
+  return terms;
 }
 
 // The letters of `from` that `in` has and `but_not` does not have.
@@ -89,15 +95,15 @@ void multiply_terms(const KernelCall& call, const Terms& terms) {
   const OffsetList a_batch = offsets_of(batch, a), a_rows = offsets_of(rows, a), a_depth = offsets_of(depth, a);
   const OffsetList b_batch = offsets_of(batch, b), b_depth = offsets_of(depth, b), b_columns = offsets_of(columns, b);
   const OffsetList c_batch = offsets_of(batch, c), c_rows = offsets_of(rows, c), c_columns = offsets_of(columns, c);
-  multiply<T, T, R>(&call.workers, chosen_isa(), {a.view->as<const T>(), a_batch, a_rows, a_depth},
-                 {b.view->as<const T>(), b_batch, b_depth, b_columns}, {c.view->as<R>(), c_batch, c_rows, c_columns},
+  multiply<T, T, R>(&call.workers, chosen_isa(), {a.view->as<const T>() + a.begin, a_batch, a_rows, a_depth},
+                 {b.view->as<const T>() + b.begin, b_batch, b_depth, b_columns}, {c.view->as<R>(), c_batch, c_rows, c_columns},
                  {.add = starts_from_operand(call, 2)});
 }
 
 }  // namespace
 
 void einsum(const KernelCall& call) {
-  const Terms terms = parse(std::get<graph::EinsumOf>(call.attributes).equation, call);
+  const Terms terms = parse(std::get<graph::EinsumOf>(call.attributes), call);
   with_product_types(call.operands[0].dtype, call.results[0].dtype, [&]<typename T, typename R>() { multiply_terms<T, R>(call, terms); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/element.h"
 #include "backend/reference/kernels.h"
+#include "base/place.h"
 #include "graph/equation.h"
 
 namespace moesh::backend::reference {
@@ -19,10 +20,11 @@ struct Letter {
   std::int64_t a = 0, b = 0, out = 0;
 };
 
-void place(const std::string& letters, const Shape& shape, std::map<char, Letter>& all, std::int64_t Letter::* stride) {
+// `read`: the shape of what is read of the operand.
+void place(const std::string& letters, const Shape& shape, const Shape& read, std::map<char, Letter>& all, std::int64_t Letter::* stride) {
   std::int64_t step = 1;
   for (std::size_t i = letters.size(); i-- > 0;) {
-    all[letters[i]].size = shape[i];
+    all[letters[i]].size = read[i];
     all[letters[i]].*stride = step;
     step *= shape[i];
   }
@@ -30,18 +32,22 @@ void place(const std::string& letters, const Shape& shape, std::map<char, Letter
 
 struct Loops {
   std::vector<Letter> outer, inner;  // letters of the result; contracted letters
+  std::int64_t b_begin = 0;          // where what is read of the second operand begins
 };
 
 Loops loops_of(const KernelCall& call) {
-  const auto [a, b, out] = graph::parse_equation(std::get<graph::EinsumOf>(call.attributes).equation);
+  const auto& of = std::get<graph::EinsumOf>(call.attributes);
+  const auto [a, b, out] = graph::parse_equation(of.equation);
+  const Shape &shape_a = call.operands[0].shape, &shape_b = call.operands[1].shape, &shape_out = call.results[0].shape;
   std::map<char, Letter> all;
-  place(a, call.operands[0].shape, all, &Letter::a);
-  place(b, call.operands[1].shape, all, &Letter::b);
-  place(out, call.results[0].shape, all, &Letter::out);
+  place(a, shape_a, shape_a, all, &Letter::a);
+  place(b, shape_b, graph::shape_read(of, shape_b), all, &Letter::b);
+  place(out, shape_out, shape_out, all, &Letter::out);
   Loops loops;
+  if (of.part_size > 0) loops.b_begin = of.part_begin * all[b[at(of.part_dim)]].b;
   for (const char letter : out) loops.outer.push_back(all[letter]);
-  for (const auto& [letter, of] : all) {
-    if (out.find(letter) == std::string::npos) loops.inner.push_back(of);
+  for (const auto& [letter, found] : all) {
+    if (out.find(letter) == std::string::npos) loops.inner.push_back(found);
   }
   return loops;
 }
@@ -65,7 +71,7 @@ void einsum(const KernelCall& call) {
   const auto inner = offsets(loops.inner);
   with_product_types(call.operands[0].dtype, call.results[0].dtype, [&]<typename T, typename R>() {
     const T* a = call.operands[0].as<T>();
-    const T* b = call.operands[1].as<T>();
+    const T* b = call.operands[1].as<T>() + loops.b_begin;
     call.workers.parallel(static_cast<std::int64_t>(outer.size()), 64, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto& [first, second] = outer[static_cast<std::size_t>(i)];

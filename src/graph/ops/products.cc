@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/place.h"
 #include "graph/equation.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
@@ -26,21 +27,30 @@ bool have_product_types(const NodeView& v) {
   return v.operand(1).dtype == operands && (result == operands || (operands == DType::bfloat16 && result == DType::float32));
 }
 
+bool has_part(const EinsumOf& of, const Shape& shape) {
+  if (of.part_size == 0) return of.part_begin == 0 && of.part_dim == 0;
+  return of.part_dim >= 0 && of.part_dim < static_cast<int>(shape.size()) && of.part_begin >= 0 && of.part_size > 0 &&
+         of.part_begin + of.part_size <= shape[at(of.part_dim)];
+}
+
 std::string einsum_shapes(const NodeView& v) {
-  const std::string& text = v.of<EinsumOf>().equation;
+  const auto& of = v.of<EinsumOf>();
+  const std::string& text = of.equation;
   const std::string what = text.empty() ? "einsum" : text;
   if (!is_equation(text)) return what;
+  if (!has_part(of, v.operand(1).shape)) return what + " of a part that the second operand has";
   const Equation letters = parse_equation(text);
   std::map<char, std::int64_t> sizes;
   const bool fits = bind_letters(letters.a, v.operand(0).shape, sizes) &&
-                    bind_letters(letters.b, v.operand(1).shape, sizes) &&
+                    bind_letters(letters.b, shape_read(of, v.operand(1).shape), sizes) &&
                     bind_letters(letters.result, v.result(0).shape, sizes) &&
                     have_product_types(v);
   return fits ? "" : what;
 }
 
 void einsum_factors(const NodeView& v, FactorTable& table) {
-  const Equation equation = parse_equation(v.of<EinsumOf>().equation);
+  const auto& of = v.of<EinsumOf>();
+  const Equation equation = parse_equation(of.equation);
   std::map<char, int> letters;
   const auto dims = [&](const std::string& text, const Shape& shape) {
     std::vector<int> made;
@@ -51,7 +61,7 @@ void einsum_factors(const NodeView& v, FactorTable& table) {
     return made;
   };
   table.takes(dims(equation.a, v.operand(0).shape));
-  table.takes(dims(equation.b, v.operand(1).shape));
+  table.takes(dims(equation.b, shape_read(of, v.operand(1).shape)));
   table.gives(dims(equation.result, v.result(0).shape));
   table.linear_in({0, 1}).flops(2).anywhere();
 }
@@ -61,6 +71,12 @@ std::vector<Tensor> einsum_gradient(const Vjp& v) {
   const auto [a, b, out] = parse_equation(of.equation);
   return {einsum("", Equation{out, b, a}.text(), v.dy(), v.operands[1], of.rounded),
           einsum("", Equation{a, out, b}.text(), v.operands[0], v.dy(), of.rounded)};
+}
+
+double part_of_einsum_read(const NodeView& v, std::size_t operand) {
+  const auto& of = v.of<EinsumOf>();
+  if (operand != 1 || of.part_size == 0) return 1;
+  return static_cast<double>(of.part_size) / static_cast<double>(v.operand(1).shape[at(of.part_dim)]);
 }
 
 bool are_rows(const Value& value) { return value.shape.size() == 2; }
@@ -158,6 +174,7 @@ const OpFacts kEinsum{.name = "einsum",
                       .factors = einsum_factors,
                       .gradient = einsum_gradient,
                       .kernel = KernelKind::product,
+                      .part_read = part_of_einsum_read,
                       .added_to = 2};
 const OpFacts kGroupedMatmul{.name = "grouped_matmul",
                              .attributes = blank<GroupedMatmulOf>,

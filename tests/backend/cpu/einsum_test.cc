@@ -281,6 +281,36 @@ TEST(Einsum, GivesARowTheSameBitsInALargeResult) {
   }
 }
 
+// A part of a dim of the second operand, at its start, inside and at its end: the same bits as with a copy of that part.
+TEST(Einsum, ReadsAPartOfItsSecondOperandInPlace) {
+  for (const Case& c : cases()) {
+    for (std::size_t dim = 0; dim < c.b.size(); ++dim) {
+      for (const std::int64_t begin : {0, 3, 5}) {
+        for (const DType dtype : floating_types()) {
+          SCOPED_TRACE(fmt::format("{} dim {} from {}", c.equation, dim, begin));
+          Call call = product(dtype, c.equation, c.a, c.b, c.out);
+          const Tensor part = call.operands[1];
+          Shape larger = c.b;
+          larger[dim] += 5;
+          call.operands[1] = noise(dtype, larger, 4);
+          std::int64_t inner = 1;
+          for (std::size_t d = dim + 1; d < c.b.size(); ++d) inner *= c.b[d];
+          const std::int64_t run_of_part = c.b[dim] * inner, run_of_all = larger[dim] * inner;
+          for (std::int64_t i = 0; i < part.count(); ++i)
+            call.operands[1].set(i / run_of_part * run_of_all + begin * inner + i % run_of_part, part.at(i));
+          Call of_copy = call;
+          of_copy.operands[1] = part;
+          std::get<graph::EinsumOf>(call.attributes).part_dim = static_cast<int>(dim);
+          std::get<graph::EinsumOf>(call.attributes).part_begin = begin;
+          std::get<graph::EinsumOf>(call.attributes).part_size = c.b[dim];
+          hold_to_plain(call);
+          EXPECT_EQ(run(call)[0].bytes, run(of_copy)[0].bytes);
+        }
+      }
+    }
+  }
+}
+
 TEST(Einsum, OfBfloat16MayHaveAFloat32Result) {
   Call call = product(DType::bfloat16, "am,mb->ab", {5, 300}, {300, 20}, {5, 20});
   call.results = {Tensor(DType::float32, {5, 20})};
