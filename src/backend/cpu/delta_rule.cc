@@ -122,8 +122,13 @@ class DeltaHead {
   void run() {
     const bool keeps = call_.results.size() > 1;
     const std::int64_t size = n_.R * n_.state(), at = (row_ * n_.G + group_) * size;
-    if (keeps) std::copy_n(call_.operands[6].template as<W>() + at, size, room_.states);
-    else std::fill_n(room_.states, size, W(0));
+    if (keeps) {  // the memory changes where it is kept
+      const W* const before = call_.operands[6].template as<W>() + at;
+      room_.states = call_.results[1].template as<W>() + at;
+      if (before != room_.states) std::copy_n(before, size, room_.states);
+    } else {
+      std::fill_n(room_.states, size, W(0));
+    }
     for (std::int64_t first = 0; first < n_.S; first += count_) {
       begin_chunk(first, 0, keeps);
       multiply_keys();
@@ -134,7 +139,6 @@ class DeltaHead {
         move_on(r, state(r));
       }
     }
-    if (keeps) std::copy_n(room_.states, size, call_.results[1].template as<W>() + at);
   }
 
   void run_gradient() {
@@ -200,6 +204,11 @@ class DeltaHead {
       }
     });
   }
+  void clear_padding(const Of& rows) const {
+    for (std::int64_t i = 0; i < count_; ++i) {
+      if (is_padding(i)) std::fill_n(rows.row(i), rows.columns, W(0));
+    }
+  }
   void write_row(const W* from, std::int64_t width, T* to) const {
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t d = 0; d < width; ++d) to[d] = store<T>(from[d]);
@@ -219,9 +228,7 @@ class DeltaHead {
     }
     read_rows(0, n_.D, n_.G, group_, queries().data);
     read_rows(1, n_.D, n_.G, group_, keys().data);
-    for (std::int64_t i = 0; i < count_; ++i) {
-      if (is_padding(i)) std::fill_n(keys().row(i), n_.D, W(0));
-    }
+    clear_padding(keys());
   }
 
   void multiply_keys() const { multiply_into(twice(products()), twice(queries()), keys().transposed()); }
@@ -258,9 +265,7 @@ class DeltaHead {
   void solve(std::int64_t r) {
     const Of values = this->values(r), changes = this->changes(r);
     read_rows(2, n_.V, n_.G * n_.R, group_ * n_.R + r, values.data);
-    for (std::int64_t i = 0; i < count_; ++i) {
-      if (is_padding(i)) std::fill_n(values.row(i), n_.V, W(0));
-    }
+    clear_padding(values);
     multiply_into(of_values(room_.read), keys(), state(r));
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t i = 0; i < count_; ++i) {  // what a token is to change, before the changes of those before it
@@ -444,14 +449,17 @@ class DeltaHead {
   void write_keys_gradients() const {
     const Of dkeys = of_keys(room_.dkeys), dqueries = of_keys(room_.dqueries), dproducts = of_pairs(room_.dproducts);
     multiply_onto(dqueries, dproducts, keys());
-    W* const of_keys = dproducts.row(count_);  // a product of two keys goes back to both
+    const Of of_two_keys = of_pairs(dproducts.row(count_));  // such a product goes back to both
     for (std::int64_t i = 0; i < count_; ++i) {
-      for (std::int64_t s = 0; s <= i; ++s) of_keys[i * count_ + s] = of_keys[s * count_ + i] = of_keys[i * count_ + s] + of_keys[s * count_ + i];
+      for (std::int64_t j = 0; j <= i; ++j) {
+        W &one = of_two_keys.row(i)[j], &other = of_two_keys.row(j)[i];
+        one = other = one + other;
+      }
     }
     multiply_onto(dkeys, twice(dproducts).transposed(), twice(queries()));
+    clear_padding(dkeys);
     for (std::int64_t i = 0; i < count_; ++i) {
       const std::int64_t to = (token(i) * n_.G + group_) * n_.D;
-      if (is_padding(i)) std::fill_n(dkeys.row(i), n_.D, W(0));
       write_row(dqueries.row(i), n_.D, call_.results[0].template as<T>() + to);
       write_row(dkeys.row(i), n_.D, call_.results[1].template as<T>() + to);
     }
