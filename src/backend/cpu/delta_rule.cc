@@ -3,32 +3,20 @@
 //   A[t][s] = b_t k_t k_s exp(c_t - c_s) for s < t,   P[t][s] = q_t k_s exp(c_t - c_s) for s <= t,
 // the changes are U = (1 + A)^-1 b (v - exp(c) k S), the result is exp(c) q S + P U, and the memory after it
 // exp(c_n) S + (exp(c_n - c) k)^T U.
-// Shape suffixes: S length, G heads of keys, R heads of values for each, D a key's width, V a value's width.
 #include <algorithm>
 #include <cstdint>
 
+#include "backend/cpu/delta_rule_memory.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/row_loop.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/simd.h"
 #include "backend/cpu/workspace.h"
-#include "graph/delta_rule.h"
 #include "graph/segments.h"
 
 namespace moesh::backend::cpu {
 namespace {
-
-constexpr std::int64_t kChunk = graph::kTokensOfDeltaChunk;
-
-struct DeltaShape {
-  std::int64_t B, S, G, R, D, V;
-
-  DeltaShape(const Shape& query, const Shape& value)
-      : B(value[0]), S(value[1]), G(value[2]), R(value[3]), D(query[3]), V(value[4]) {}
-  std::int64_t chunks() const { return divide_up(S, kChunk); }
-  std::int64_t state() const { return D * V; }
-};
 
 // A row-major matrix.
 template <typename W>
@@ -54,60 +42,6 @@ void multiply_small(Isa isa, const DeltaMatrix<W>& a, const DeltaMatrix<W>& b, c
   const auto [c_rows, c_columns] = of(c);
   multiply<W, W, W>(nullptr, isa, {a.data, one, a_rows, a_columns}, {b.data, one, b_rows, b_columns}, {c.data, one, c_rows, c_columns},
                     {.add = adds});
-}
-
-// The memory of a thread. A gradient keeps what it needs of each chunk of a row; otherwise there is only the chunk at hand.
-template <typename W>
-struct DeltaRoom {
-  // Of each chunk that is kept.
-  W* states;    // [R][D][V]: the memory before it
-  W* products;  // [2 kChunk][kChunk]: of queries and then of keys with keys
-  W* values;    // [R][kChunk][V]: what a token finds missing of its value
-  W* changes;   // [R][kChunk][V]
-  // Of the chunk at hand.
-  W* queries;            // [2 kChunk][D]: queries, and right behind them keys
-  W* ahead;              // [kChunk][D]: keys as the memory behind the chunk sees them
-  W *mixes, *reads;      // [kChunk][kChunk]: A and P
-  W* read;               // [kChunk][V]
-  W *sums, *rates;       // [kChunk]: c and b
-  // Only for gradients.
-  W *dqueries, *dkeys;   // [kChunk][D]
-  W* dproducts;          // [2 kChunk][kChunk]
-  W *dmixes, *dreads;    // [kChunk][kChunk]
-  W* dresults;           // [2 kChunk][V]: of results, and right behind them of values
-  W* dchanges;           // [kChunk][V]
-  W* scaled;             // [2 kChunk][D]
-  W* dsums;              // [kChunk]
-  W* dstates;            // [R][D][V]
-
-  DeltaRoom(Pieces& pieces, const DeltaShape& n, bool backward) {
-    const auto take = [&](std::int64_t count) { return pieces.take<W>(count); };
-    const std::int64_t kept = backward ? n.chunks() : 1;
-    states = take(kept * n.R * n.state());
-    products = take(kept * 2 * kChunk * kChunk);
-    for (W** const of_values : {&values, &changes}) *of_values = take(kept * n.R * kChunk * n.V);
-    queries = take(2 * kChunk * n.D);
-    ahead = take(kChunk * n.D);
-    for (W** const pairs : {&mixes, &reads}) *pairs = take(kChunk * kChunk);
-    read = take(kChunk * n.V);
-    for (W** const of_tokens : {&sums, &rates}) *of_tokens = take(kChunk);
-    if (!backward) return;
-    for (W** const of_keys : {&dqueries, &dkeys}) *of_keys = take(kChunk * n.D);
-    dproducts = take(2 * kChunk * kChunk);
-    for (W** const pairs : {&dmixes, &dreads}) *pairs = take(kChunk * kChunk);
-    dresults = take(2 * kChunk * n.V);
-    dchanges = take(kChunk * n.V);
-    scaled = take(2 * kChunk * n.D);
-    dsums = take(kChunk);
-    dstates = take(n.R * n.state());
-  }
-};
-
-template <typename W>
-std::int64_t bytes_of_room(const DeltaShape& n, bool backward) {
-  Pieces pieces(nullptr);
-  DeltaRoom<W>(pieces, n, backward);
-  return pieces.bytes();
 }
 
 // One head of keys of a row, with its heads of values. Tasks run apart, so that nothing depends on their number or order.
@@ -144,7 +78,7 @@ class DeltaHead {
   void run_gradient() {
     std::fill_n(room_.states, n_.R * n_.state(), W(0));
     for (std::int64_t chunk = 0; chunk < n_.chunks(); ++chunk) {
-      begin_chunk(chunk * kChunk, chunk, false);
+      begin_chunk(chunk * DeltaShape::C, chunk, false);
       multiply_keys();
       for (std::int64_t r = 0; r < n_.R; ++r) {
         mix(r);
@@ -154,7 +88,7 @@ class DeltaHead {
     }
     std::fill_n(room_.dstates, n_.R * n_.state(), W(0));
     for (std::int64_t chunk = n_.chunks(); chunk-- > 0;) {
-      begin_chunk(chunk * kChunk, chunk, false);
+      begin_chunk(chunk * DeltaShape::C, chunk, false);
       for (W* const sums : {room_.dqueries, room_.dkeys}) std::fill_n(sums, count_ * n_.D, W(0));
       std::fill_n(room_.dproducts, 2 * count_ * count_, W(0));
       for (std::int64_t r = 0; r < n_.R; ++r) {
@@ -180,11 +114,11 @@ class DeltaHead {
   static Of twice(const Of& of) { return {of.data, 2 * of.rows, of.columns}; }  // with the block right behind it
   // Of the chunk at hand and, behind its own heads, of the next one.
   Of state(std::int64_t r) const { return {room_.states + (chunk_ * n_.R + r) * n_.state(), n_.D, n_.V}; }
-  Of values(std::int64_t r) const { return of_values(room_.values + (chunk_ * n_.R + r) * kChunk * n_.V); }
-  Of changes(std::int64_t r) const { return of_values(room_.changes + (chunk_ * n_.R + r) * kChunk * n_.V); }
+  Of values(std::int64_t r) const { return of_values(room_.values + (chunk_ * n_.R + r) * DeltaShape::C * n_.V); }
+  Of changes(std::int64_t r) const { return of_values(room_.changes + (chunk_ * n_.R + r) * DeltaShape::C * n_.V); }
   Of queries() const { return of_keys(room_.queries); }
   Of keys() const { return of_keys(room_.queries + count_ * n_.D); }
-  Of products() const { return of_pairs(room_.products + chunk_ * 2 * kChunk * kChunk); }
+  Of products() const { return of_pairs(room_.products + chunk_ * 2 * DeltaShape::C * DeltaShape::C); }
   void multiply_into(const Of& c, const Of& a, const Of& b) const { multiply_small(isa_, a, b, c, false); }
   void multiply_onto(const Of& c, const Of& a, const Of& b) const { multiply_small(isa_, a, b, c, true); }
 
@@ -219,7 +153,7 @@ class DeltaHead {
   void begin_chunk(std::int64_t first, std::int64_t place, bool keeps) {
     first_ = first;
     chunk_ = place;
-    count_ = std::min(kChunk, n_.S - first);
+    count_ = std::min(DeltaShape::C, n_.S - first);
     if (keeps) {
       if (begins_anew(0)) std::fill_n(room_.states, n_.R * n_.state(), W(0));
       for (std::int64_t i = 1; i < count_; ++i) {
