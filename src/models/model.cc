@@ -153,16 +153,17 @@ graph::Graph build_model(const ModelRequest& request) {
   };
   if (!config::leaves_out_entropy(request.settings))
     add_loss(binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, kPositionsOffset)));
-  const Tensor balance_loss = mean_of_layers(trunk.layers.balance_losses, context.model.moe_layers() - context.model.given_layers);
-  const Tensor index_loss = mean_of_layers(trunk.layers.index_losses, layers_in_all(context.model));
-  for (const Tensor& beside : {balance_loss, trunk.mtp_loss, index_loss}) add_loss(beside);
+  const auto add_beside = [&](Tensor beside, const char* name) {
+    add_loss(beside);
+    if (beside) builder.mark_result(beside, name);
+  };
+  add_beside(mean_of_layers(trunk.layers.balance_losses, context.model.moe_layers() - context.model.given_layers), results::balance_loss);
+  add_beside(trunk.mtp_loss, results::mtp_loss);
+  add_beside(mean_of_layers(trunk.layers.index_losses, layers_in_all(context.model)), results::index_loss);
   builder.mark_result(loss, results::loss);
   builder.mark_result(entropy, results::entropy_sum);
   builder.mark_result(positions, results::positions);
   mark_logits(builder, context, trunk.logits_BSV);
-  if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
-  if (trunk.mtp_loss) builder.mark_result(trunk.mtp_loss, results::mtp_loss);
-  if (index_loss) builder.mark_result(index_loss, results::index_loss);
   if (request.settings.integer("mtp_eval_target_module") > 0) builder.mark_result(guesses(builder, trunk.logits_BSV), results::guesses);
   const auto mark_of_layers = [&](const std::vector<Tensor>& parts, const char* name) {
     if (!parts.empty()) builder.mark_result(parts.size() == 1 ? parts[0] : graph::concat(parts, 0), name);

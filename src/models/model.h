@@ -1,6 +1,7 @@
 // A whole model as a graph on global shapes, from tokens to the loss.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "config/model_shape.h"
@@ -38,9 +39,12 @@ inline constexpr const char* loss = "loss";
 inline constexpr const char* entropy_sum = "entropy_sum";  // cross entropy summed over the positions that count
 inline constexpr const char* positions = "positions";      // the number of positions that count
 inline constexpr const char* logits = "logits";
-inline constexpr const char* balance_loss = "balance_loss";  // only for a model with a balance loss
-inline constexpr const char* mtp_loss = "mtp_loss";          // only with multi-token prediction, see prediction.h
-inline constexpr const char* index_loss = "index_loss";      // only with a loss of the indexer: the mean over the layers
+// The losses beside the entropy, each only for a model that has it: of experts' balance and of the indexer, means over the layers, and of
+// multi-token prediction, see prediction.h.
+inline constexpr const char* balance_loss = "balance_loss";
+inline constexpr const char* mtp_loss = "mtp_loss";
+inline constexpr const char* index_loss = "index_loss";
+inline constexpr std::array losses_beside{balance_loss, mtp_loss, index_loss};
 inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E + 1]: tokens of each expert, then dropped choices
 inline constexpr const char* highest_scores = "highest_scores";  // [layers, heads]; only with use_qk_clip
 inline constexpr const char* guesses = "guesses";            // the likeliest next words; this and the next with mtp_eval_target_module

@@ -101,11 +101,7 @@ void MetricsFile::end(const run::Audit& audit) {
 void MetricsFile::write(const EvalMetrics& m) {
   JsonWriter json;
   json.begin_object().key("eval_step").value(m.step).key("seconds").value(m.seconds).key("batches").value(m.batches);
-  json.key("eval/avg_loss").value(m.loss).key("eval/avg_perplexity").value(std::exp(m.loss));
-  json.key("eval/total_weights").value(m.total_weights).key("eval/avg_moe_lb_loss").value(m.balance_loss);
-  if (m.mtp_acceptance)
-    json.key("eval/avg_mtp_loss").value(*m.mtp_loss).key("eval/avg_mtp_acceptance_rate_percent").value(*m.mtp_acceptance);
-  if (m.index_loss) json.key("eval/avg_indexer_loss").value(*m.index_loss);
+  for (const auto& [name, number] : scalars_of(m)) json.key(name).value(number);
   append(json.end_object().text());
 }
 

@@ -36,7 +36,7 @@ Tensor entropy_of(Builder& builder, const config::Settings& settings) {
 Tensor differentiated(Builder& builder, const config::Settings& settings) {
   if (settings.integer("gradient_accumulation_steps") == 1) return result_of(builder, results::loss);
   Tensor sum = entropy_of(builder, settings);
-  for (const char* name : {results::balance_loss, results::mtp_loss, results::index_loss}) {
+  for (const char* name : results::losses_beside) {
     if (const Tensor beside = result_of(builder, name)) sum = graph::add(sum, beside);
   }
   return sum;
@@ -46,7 +46,7 @@ Tensor differentiated(Builder& builder, const config::Settings& settings) {
 // for each parameter, what is stacked.
 struct Pass {
   Graph graph;
-  std::vector<const char*> summed{results::entropy_sum, results::positions, results::balance_loss, results::mtp_loss, results::index_loss};
+  std::vector<const char*> summed{results::entropy_sum, results::positions};  // and losses beside the entropy
   std::vector<const char*> stacked{results::expert_load, results::highest_scores, results::logits};
 };
 
@@ -69,6 +69,7 @@ Pass pass_of(const Graph& model, const config::Settings& settings, bool keep_log
   for (const Node& node : builder.graph().nodes) {
     if (node.op == Op::parameter) trained.push_back(builder.tensor(node.results.front()));
   }
+  pass.summed.insert(pass.summed.end(), results::losses_beside.begin(), results::losses_beside.end());
   std::erase_if(pass.summed, [&](const char* name) { return !result_of(builder, name); });
   std::erase_if(pass.stacked, [&](const char* name) { return !result_of(builder, name); });
   if (!keep_logits) std::erase(pass.stacked, results::logits);
@@ -216,9 +217,7 @@ Passes add_passes(Builder& builder, const Graph& model, const std::vector<Traine
   for (const char* name : pass.stacked) by_name[name] = made[next++];
   passes.entropy_sum = by_name[results::entropy_sum];
   passes.positions = by_name[results::positions];
-  passes.balance_loss = by_name[results::balance_loss];
-  passes.mtp_loss = by_name[results::mtp_loss];
-  passes.index_loss = by_name[results::index_loss];
+  for (std::size_t i = 0; i < passes.losses_beside.size(); ++i) passes.losses_beside[i] = by_name[results::losses_beside[i]];
   passes.expert_load = by_name[results::expert_load];
   passes.highest = by_name[results::highest_scores];
   passes.logits = by_name[results::logits];

@@ -1,11 +1,13 @@
 // The forward and backward passes of a training step, once for each microbatch.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "config/settings.h"
 #include "graph/builder.h"
+#include "models/model.h"
 #include "train/graph_passes.h"
 #include "train/trained.h"
 
@@ -18,14 +20,12 @@ enum class Reduction { each_pass, once };
 // The results over all microbatches. Sums are float32; results of each microbatch are stacked, [microbatches, ...]. What the model
 // does not have, or was not asked for, is absent.
 struct Passes {
-  graph::Tensor entropy_sum;   // over the positions that count; 0 if the indexer is trained alone
-  graph::Tensor positions;     // their number
-  graph::Tensor balance_loss;  // summed over microbatches
-  graph::Tensor mtp_loss;      // likewise
-  graph::Tensor index_loss;    // likewise
-  graph::Tensor expert_load;   // [microbatches, MoE layers, E + 1]
-  graph::Tensor highest;       // scores of heads, [microbatches, layers, heads]
-  graph::Tensor logits;        // [microbatches, rows, length, V]
+  graph::Tensor entropy_sum;  // over the positions that count; 0 if the indexer is trained alone
+  graph::Tensor positions;    // their number
+  std::array<graph::Tensor, models::results::losses_beside.size()> losses_beside;  // summed over microbatches
+  graph::Tensor expert_load;  // [microbatches, MoE layers, E + 1]
+  graph::Tensor highest;      // scores of heads, [microbatches, layers, heads]
+  graph::Tensor logits;       // [microbatches, rows, length, V]
   // One per parameter, in the order of the parameters and with their layouts. With several microbatches they are the gradients of
   // what the losses add up to, the summed entropy, and have yet to be divided by the positions of all microbatches.
   std::vector<graph::Tensor> gradients;

@@ -26,4 +26,15 @@ Scalars scalars_of(const StepMetrics& m, const StepSpeed& speed) {
   return all;
 }
 
+Scalars scalars_of(const EvalMetrics& m) {
+  Scalars all{{"eval/avg_loss", m.loss},
+              {"eval/avg_perplexity", std::exp(m.loss)},
+              {"eval/total_weights", m.total_weights},
+              {"eval/avg_moe_lb_loss", m.balance_loss}};
+  if (m.mtp_loss) all.emplace_back("eval/avg_mtp_loss", *m.mtp_loss);
+  if (m.mtp_acceptance) all.emplace_back("eval/avg_mtp_acceptance_rate_percent", *m.mtp_acceptance);
+  if (m.index_loss) all.emplace_back("eval/avg_indexer_loss", *m.index_loss);
+  return all;
+}
+
 }  // namespace moesh::train

@@ -24,7 +24,7 @@ Tensor whether_any(const Passes& passes) { return graph::unary(graph::Unary::min
 Losses losses_of(const Passes& passes, std::int64_t microbatches) {
   const Tensor lm_loss = graph::binary(graph::Binary::divide, passes.entropy_sum, counted_positions(passes));
   Tensor loss = lm_loss;
-  for (const Tensor& beside : {passes.balance_loss, passes.mtp_loss, passes.index_loss}) {
+  for (const Tensor& beside : passes.losses_beside) {
     if (beside) loss = graph::add(loss, graph::scale(beside, 1 / static_cast<double>(microbatches)));
   }
   if (microbatches > 1 && loss.id != lm_loss.id) loss = graph::multiply(loss, whether_any(passes));
@@ -85,9 +85,7 @@ graph::Graph step_graph(const graph::Graph& model, const config::Settings& setti
   };
   give(losses.loss, step_results::loss);
   give(losses.lm_loss, step_results::lm_loss);
-  give(passes.balance_loss, step_results::balance_loss);
-  give(passes.mtp_loss, step_results::mtp_loss);
-  give(passes.index_loss, step_results::index_loss);
+  for (std::size_t i = 0; i < passes.losses_beside.size(); ++i) give(passes.losses_beside[i], models::results::losses_beside[i]);
   give(passes.positions, step_results::positions);
   give(passes.expert_load, step_results::expert_load);
   if (passes.highest) give(highest_of(passes.highest), step_results::max_logits);

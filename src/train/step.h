@@ -16,17 +16,15 @@
 
 namespace moesh::train {
 
-// Metrics of a step, scalars unless a shape is given.
+// Metrics of a step, scalars unless a shape is given. The losses beside the entropy, summed over microbatches, have their names in
+// models::results.
 namespace step_results {
-inline constexpr const char* loss = "loss";                  // as reported: lm_loss plus a microbatch's mean losses beside it
-inline constexpr const char* lm_loss = "lm_loss";            // cross entropy per position
-inline constexpr const char* balance_loss = "balance_loss";  // summed over microbatches; only for a model with one
-inline constexpr const char* mtp_loss = "mtp_loss";          // likewise
-inline constexpr const char* index_loss = "index_loss";      // likewise
-inline constexpr const char* positions = "positions";        // number of positions that count
-inline constexpr const char* expert_load = "expert_load";    // [microbatches, MoE layers, E + 1], see models::results
-inline constexpr const char* max_logits = "max_logits";      // the highest score of any head; only with use_qk_clip
-inline constexpr const char* logits = "logits";              // [microbatches, rows, length, V], if they are kept
+inline constexpr const char* loss = "loss";                // as reported: lm_loss plus a microbatch's mean losses beside it
+inline constexpr const char* lm_loss = "lm_loss";          // cross entropy per position
+inline constexpr const char* positions = "positions";      // number of positions that count
+inline constexpr const char* expert_load = "expert_load";  // [microbatches, MoE layers, E + 1], see models::results
+inline constexpr const char* max_logits = "max_logits";    // the highest score of any head; only with use_qk_clip
+inline constexpr const char* logits = "logits";            // [microbatches, rows, length, V], if they are kept
 // The gradient of the sum of the microbatches' losses, if gradients are kept, and the factor that makes it that of the reported loss.
 inline std::string gradient(const std::string& path) { return "gradient/" + path; }
 inline constexpr const char* gradient_factor = "gradient_factor";

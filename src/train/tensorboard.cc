@@ -132,11 +132,8 @@ void TensorBoard::write(const StepMetrics& m, const StepSpeed& speed) {
 
 void TensorBoard::write(const EvalMetrics& m) {
   Summary summary;
-  summary.scalar("eval/avg_loss", m.loss).scalar("eval/avg_perplexity", std::exp(m.loss)).scalar("eval/total_weights", m.total_weights);
-  summary.scalar("eval/avg_moe_lb_loss", m.balance_loss).scalar("eval/step_time_seconds", m.seconds / static_cast<double>(m.batches));
-  if (m.mtp_acceptance)
-    summary.scalar("eval/avg_mtp_loss", *m.mtp_loss).scalar("eval/avg_mtp_acceptance_rate_percent", *m.mtp_acceptance);
-  if (m.index_loss) summary.scalar("eval/avg_indexer_loss", *m.index_loss);
+  for (const auto& [name, number] : scalars_of(m)) summary.scalar(std::string(name), number);
+  summary.scalar("eval/step_time_seconds", m.seconds / static_cast<double>(m.batches));
   add(summary.message(), m.step);
 }
 

@@ -200,10 +200,10 @@ StepResults Trainer::read(const StepNumbers& numbers) const {
   metrics.param_norm = scalar(result(update_results::param_norm));
   metrics.is_left_out = scalar(result(update_results::applied)) == 0;
   if (recent_.are_watched()) metrics.limits = numbers.limits;
-  if (const Placed balance = result(step_results::balance_loss)) metrics.balance_loss = scalar(balance);
-  if (const Placed mtp = result(step_results::mtp_loss)) metrics.mtp_loss = scalar(mtp);
+  if (const Placed balance = result(models::results::balance_loss)) metrics.balance_loss = scalar(balance);
+  if (const Placed mtp = result(models::results::mtp_loss)) metrics.mtp_loss = scalar(mtp);
   if (settings_.boolean("use_indexer")) {
-    const Placed index = result(step_results::index_loss);
+    const Placed index = result(models::results::index_loss);
     metrics.index_loss = index ? scalar(index) : 0;
   }
   if (const Placed highest = result(step_results::max_logits)) metrics.max_logits = scalar(highest);

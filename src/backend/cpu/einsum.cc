@@ -17,16 +17,20 @@ namespace {
 struct Term {
   std::string letters;
   const View* view;
-  Shape read;                // what is read of it, or written
-  std::int64_t begin = 0;    // the offset of that
+  std::size_t part_dim = 0;  // what is read of it, as in EinsumOf
+  std::int64_t part_size = 0, part_begin = 0;
 
   bool has(char letter) const { return letters.find(letter) != std::string::npos; }
-  std::int64_t size(char letter) const { return read[letters.find(letter)]; }
+  std::int64_t size(char letter) const {
+    const std::size_t dim = letters.find(letter);
+    return part_size > 0 && dim == part_dim ? part_size : view->shape[dim];
+  }
   std::int64_t stride(char letter) const {
     std::int64_t stride = 1;
     for (std::size_t dim = letters.find(letter) + 1; dim < letters.size(); ++dim) stride *= view->shape[dim];
     return stride;
   }
+  std::int64_t begin() const { return part_begin == 0 ? 0 : part_begin * stride(letters[part_dim]); }  // the offset of what is read
 };
 
 struct Terms {
@@ -37,10 +41,9 @@ struct Terms {
 
 Terms parse(const graph::EinsumOf& of, const KernelCall& call) {
   const graph::Equation letters = graph::parse_equation(of.equation);
-  const View &a = call.operands[0], &b = call.operands[1], &result = call.results[0];
-  Terms terms{{letters.a, &a, a.shape}, {letters.b, &b, graph::shape_read(of, b.shape)}, {letters.result, &result, result.shape}};
-  if (of.part_size > 0) terms.b.begin = of.part_begin * terms.b.stride(letters.b[at(of.part_dim)]);
-  return terms;
+  return {{letters.a, &call.operands[0]},
+          {letters.b, &call.operands[1], at(of.part_dim), of.part_size, of.part_begin},
+          {letters.result, &call.results[0]}};
 }
 
 // The letters of `from` that `in` has and `but_not` does not have.
@@ -95,8 +98,8 @@ void multiply_terms(const KernelCall& call, const Terms& terms) {
   const OffsetList a_batch = offsets_of(batch, a), a_rows = offsets_of(rows, a), a_depth = offsets_of(depth, a);
   const OffsetList b_batch = offsets_of(batch, b), b_depth = offsets_of(depth, b), b_columns = offsets_of(columns, b);
   const OffsetList c_batch = offsets_of(batch, c), c_rows = offsets_of(rows, c), c_columns = offsets_of(columns, c);
-  multiply<T, T, R>(&call.workers, chosen_isa(), {a.view->as<const T>() + a.begin, a_batch, a_rows, a_depth},
-                 {b.view->as<const T>() + b.begin, b_batch, b_depth, b_columns}, {c.view->as<R>(), c_batch, c_rows, c_columns},
+  multiply<T, T, R>(&call.workers, chosen_isa(), {a.view->as<const T>() + a.begin(), a_batch, a_rows, a_depth},
+                 {b.view->as<const T>() + b.begin(), b_batch, b_depth, b_columns}, {c.view->as<R>(), c_batch, c_rows, c_columns},
                  {.add = starts_from_operand(call, 2)});
 }
 
