@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -142,6 +143,17 @@ inline const sharding::LaidTensor& tensor_at(const std::vector<sharding::LaidTen
     if (tensor.path == path) return tensor;
   }
   throw std::runtime_error("no tensor " + path);
+}
+
+// A path that two tensors of a layout have; "" if there is none.
+inline std::string path_of_two(const sharding::Layout& layout) {
+  std::set<std::string> paths;
+  for (const auto* tensors : {&layout.parameters, &layout.activations, &layout.states}) {
+    for (const sharding::LaidTensor& tensor : *tensors) {
+      if (!paths.insert(tensor.path).second) return tensor.path;
+    }
+  }
+  return "";
 }
 
 // Its sharding without mesh axes of size 1, such as "[fsdp, -]".

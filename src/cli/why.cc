@@ -35,9 +35,7 @@ constexpr std::size_t kMostListed = 12, kMostExplained = 3;
 
 const sharding::LaidTensor& find_one(const sharding::Layout& layout, const std::string& name) {
   const auto found = sharding::find_tensors(layout, name);
-  // A bias and the value to which it is added may have one path: the bias, a parameter, comes first.
-  const auto has_path_of_first = [&](const sharding::LaidTensor* tensor) { return tensor->path == found.front()->path; };
-  if (!found.empty() && std::all_of(found.begin(), found.end(), has_path_of_first)) return *found.front();
+  if (found.size() == 1) return *found.front();
   std::vector<std::string> paths;
   if (found.empty()) {
     for (const auto* tensors : {&layout.parameters, &layout.activations, &layout.states}) {

@@ -28,7 +28,7 @@ std::vector<ModuleBatch> batches_of_modules(Builder& builder, const Context& con
 // The embeddings of the tokens ahead and the hidden states before them, each normed, projected to the width of one.
 Tensor joined(Builder& builder, const Context& context, const std::string& prefix, Tensor embedded_BSM, Tensor x_BSM) {
   const std::int64_t width = context.model.emb_dim;
-  embedded_BSM = constrain("embedded", embedded_BSM, {labels::activation_batch, labels::activation_length, labels::activation_embed});
+  embedded_BSM = constrain("embedded_ahead", embedded_BSM, {labels::activation_batch, labels::activation_length, labels::activation_embed});
   const Tensor both = graph::concat({nn::rms_norm(builder, context, prefix + "embedding_norm", embedded_BSM),
                                      nn::rms_norm(builder, context, prefix + "hidden_state_norm", x_BSM)},
                                     2);

@@ -239,11 +239,12 @@ TEST(WhyCommand, NamesOneTensor) {
   EXPECT_EQ(outcome("why a b" + kCapacity).code, 2);
 }
 
-// A bias and the value that it makes have one path in gpt-oss: the parameter is explained.
-TEST(WhyCommand, TakesAPathThatAParameterAndAValueShare) {
-  const Outcome told = outcome("why decoder/layers/layers_0/GptOssMlp/wo_bias model_name=gpt-oss-20b compile_topology=mi355x-8");
+TEST(WhyCommand, TellsABiasAndWhatEntersTheExpertsOfItApart) {
+  const std::string model = " model_name=gpt-oss-20b compile_topology=mi355x-8";
+  const Outcome told = outcome("why decoder/layers/layers_0/GptOssMlp/wo_bias" + model);
   EXPECT_EQ(told.code, 0) << told.err;
   EXPECT_THAT(told.out, HasSubstr("decoder/layers/layers_0/GptOssMlp/wo_bias  [32, 12, 2880] float32"));
+  EXPECT_THAT(outcome("why layers_0/GptOssMlp/wo_bias_entering" + model).out, HasSubstr("wo_bias_entering  [32, 2880] "));
 }
 
 TEST(WhyCommand, SaysWhatItFoundInstead) {

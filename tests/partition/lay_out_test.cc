@@ -24,6 +24,18 @@ TEST(LayOut, SortsParametersByPath) {
                              [](const auto& a, const auto& b) { return a.path < b.path; }));
 }
 
+// `why` explains a path, and two layouts are compared by paths.
+TEST(LayOut, GivesEachTensorAPathOfItsOwn) {
+  const std::string tiny = "num_experts=4 base_num_decoder_layers=1 per_device_batch_size=2 compile_topology=cpu-4 ici_fsdp_parallelism=1 ";
+  for (const std::string& request : {tiny + "decoder_block=mixtral ici_tensor_sequence_parallelism=4",
+                                    tiny + "decoder_block=mixtral mlp_bias=true ici_expert_parallelism=4",
+                                    tiny + "decoder_block=mixtral mtp_num_layers=1 ici_expert_parallelism=4",
+                                    tiny + "decoder_block=mixtral ici_tensor_parallelism=2 ici_tensor_sequence_parallelism=2 "
+                                           "base_mlp_dim=64 per_device_batch_size=64"}) {
+    EXPECT_EQ(test::path_of_two(session(request).layout), "") << request;
+  }
+}
+
 TEST(LayOut, CountsHowOftenAStepMakesAnActivation) {
   const sharding::Layout layout = session("model_name=mixtral-8x7b").layout;
   EXPECT_EQ(tensor_at(layout.activations, "decoder/layers/inputs").iterations, 32);

@@ -65,6 +65,7 @@ End end_of(const KnownRun& known, const std::vector<std::string>& changes) {
     std::vector<std::string> request = known.run.request;
     request.insert(request.end(), changes.begin(), changes.end());
     const session::Session session = session::open_to_run(request, config::Run::steps);
+    if (const std::string path = test::path_of_two(session.layout); !path.empty()) return {End::Kind::wrong, "two tensors at " + path};
     backend::Workers workers(1);
     const StepProgram program = step_program(session.graph, session.loaded.settings, {session.layout, session.target});
     if (const std::string rule = plan::broken_rule(program.plan); !rule.empty()) return {End::Kind::wrong, rule};

@@ -27,13 +27,16 @@ struct ExpertAxes {
   AxisList width;
 };
 
-// Lays an operand out as the rules say, then without the axes `off`.
+// The name of a value as it enters the region, where the name alone is taken by what it was before.
+std::string entering(const std::string& name) { return name + "_entering"; }
+
+// Lays an operand out as the rules say, then without the axes `off`; each of the two values has a path of its own.
 RegionOperand constrained(const Context& context, const std::string& name, Tensor tensor, graph::ConstraintOf constraint,
                           const std::vector<std::string>& off) {
   tensor = constrain(name, tensor, constraint);
   if (!off.empty()) {
     constraint.peeled.insert(constraint.peeled.end(), off.begin(), off.end());
-    tensor = constrain(name, tensor, constraint);
+    tensor = constrain(entering(name), tensor, constraint);
   }
   return {tensor, context.spec_of(constraint)};
 }
@@ -95,12 +98,12 @@ ExpertAxes add_weights(const Context& context, const Entrance& entrance, std::ve
   operands.push_back(constrained(context, "wo_kernel", e.wo, entrance.out_kernel, entrance.off_kernels));
   if (!e.wo_bias) return axes;
   // Whatever the rules say about biases, here they are laid out like the values that they are added to.
-  const auto bias = [&](const char* name, Tensor tensor, const char* label, const AxisList& width) {
+  const auto bias = [&](const std::string& name, Tensor tensor, const char* label, const AxisList& width) {
     operands.push_back({constrain(name, tensor, of_weight({{expert_label(context.settings), label}})), Spec{{axes.experts, width}, {}}});
   };
   bias("w0_bias", e.wi_0_bias, labels::activation_mlp, axes.width);
   bias("w1_bias", e.wi_1_bias, labels::activation_mlp, axes.width);
-  bias("wo_bias", e.wo_bias, labels::activation_embed, {});
+  bias(entering("wo_bias"), e.wo_bias, labels::activation_embed, {});
   return axes;
 }
 
