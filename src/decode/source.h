@@ -33,7 +33,8 @@ void note_idle(const config::Keys& settings);
 // the words describe a mesh.
 config::Keys request_of(const std::string& model, const config::Keys& words, const config::Keys& usual = {});
 
-// Whether a run's setting matters to how its model goes on with texts: its batch, optimizer, data and the like do not.
+// Whether a run's setting matters to how its model goes on with texts: its batch, optimizer, data and the like do not, nor
+// how the rows of its batches were sent to experts.
 bool is_gone_on_with(const std::string& key);
 
 // How many texts are generated at a time: `wanted`, rounded up to a multiple of the number of devices, unless the user has set

@@ -41,6 +41,18 @@ TEST(CompileDecoding, TellsRowsCacheTimeAndCollectives) {
               HasSubstr("; 8 devices hold the same part."));
 }
 
+// A command of training may ask for chunks that a step of decoding has too few tokens for.
+TEST(CompileDecoding, TakesAsManyChunksOfTokensAsDivideThem) {
+  const std::string sparse = " model_name=mixtral-8x7b compile_topology=h100-8 ici_expert_parallelism=8 per_device_batch_size=1 --json ";
+  const auto step = [&](const std::string& words) {
+    const Json json = json_of("compile" + words);
+    return std::pair(json["memory_per_device"]["peak"], json["seconds_per_step"]);
+  };
+  EXPECT_EQ(step(" --decode num_moe_token_chunks=4" + sparse), step(" --decode" + sparse));
+  const std::string six = " --prefill max_prefill_predict_length=6" + sparse;
+  EXPECT_EQ(step(six + "num_moe_token_chunks=4"), step(six + "num_moe_token_chunks=2"));
+}
+
 TEST(CompileDecoding, TellsWhatKeepsASingleRowOut) {
   const std::string two =
       " model_name=mixtral-8x7b compile_topology=a100-40gb-2 ici_fsdp_parallelism=1 ici_tensor_parallelism=2 "

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -279,6 +280,31 @@ TEST(DecodeCommandSlow, GoesOnWithRunsOfAnySettings) {
                     "compile_topology=cpu-2", "ici_expert_parallelism=2"});
   ASSERT_EQ(outcome_of(test::words_of("compile " + kept + "planned --save-plan " + folder.path() + "/p.plan")).code, 0);
   decoded("planned", {"plan=" + folder.path() + "/p.plan"});
+}
+
+// Equal prompts crowd the same experts, which must have room for all of them.
+TEST(DecodeCommandSlow, GivesTheSameTextWhateverIsBesideItHoweverARunReachedItsExperts) {
+  for (const std::string more : {"ragged_buffer_factor=0.5", "sparse_matmul=false capacity_factor=0.5", "num_moe_token_chunks=2",
+                                 "use_random_routing=true", "router_skew=2"}) {
+    const test::TemporaryFolder folder;
+    const std::string request = test::kTinyMixtral + "num_experts=8 dense_init_scale=30 vocab_size=256 enable_checkpointing=true steps=1 " +
+                                "max_target_length=16 run_name=r base_output_directory=" + folder.path() + " ";
+    ASSERT_EQ(test::train_with(request + more).code, 0) << more;
+    const auto texts = [&](const std::string& options) {
+      const Outcome made = outcome("decode " + folder.path() + "/r --max-tokens 5 --json " + options);
+      EXPECT_EQ(made.code, 0) << more << ": " << made.err;
+      std::set<std::string> different;
+      for (const std::string& line : split(made.out, '\n')) {
+        if (!line.empty()) different.insert(line);
+      }
+      return different;
+    };
+    const std::set<std::string> alone = texts("abcdefgh");
+    std::string crowd = "--batch 8 compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_expert_parallelism=4";
+    for (int i = 0; i < 8; ++i) crowd += " abcdefgh";
+    EXPECT_EQ(texts(crowd), alone) << more;
+    EXPECT_EQ(texts("aaaa --batch 8"), texts("aaaa")) << more << ": the second is prefilled";
+  }
 }
 
 TEST(DecodeCommandSlow, FindsFilesThatARunNamedFromAnotherFolder) {

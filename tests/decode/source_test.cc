@@ -29,6 +29,17 @@ TEST(Source, TakesOfARunWhatItsModelAndItsTextsAre) {
   EXPECT_THAT(request, Not(Contains("steps=7")));
 }
 
+TEST(Source, LeavesBehindHowARunSentItsBatchesToExperts) {
+  const std::vector<std::string> left{"capacity_factor=1",        "moe_dispatch_no_expert_sharding=true", "ragged_buffer_factor=1.5",
+                                      "use_ragged_sort=true",     "num_moe_token_chunks=2",               "moe_chunk_barrier=true",
+                                      "use_random_routing=true",  "router_skew=1"};
+  store::Settings saved{{"sparse_matmul", "false"}};
+  for (const std::string& word : left) saved.emplace_back(word.substr(0, word.find('=')), word.substr(word.find('=') + 1));
+  EXPECT_THAT(request_for(saved), Contains("sparse_matmul=false"));
+  for (const std::string& word : left) EXPECT_THAT(request_for(saved), Not(Contains(word)));
+  EXPECT_THAT(request_for(saved, {left[0]}), Contains(left[0])) << "words come behind a run's settings";
+}
+
 // A run writes down all its rules; those of a rule set come from its name.
 TEST(Source, TakesTheRulesOfARunFromItsRuleSetIfItHasOne) {
   const std::string rules = "[[batch,[fsdp]]]";

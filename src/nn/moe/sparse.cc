@@ -2,6 +2,7 @@
 // GEMMs, and the results are combined. Chunks of the tokens go through this one after another.
 // Shape suffixes: B rows, S length, M embedding, T tokens here, K experts a token, R rows sorted by expert, E experts, F width.
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/core.h>
 
@@ -145,7 +146,7 @@ Tensor run_experts(const Context& context, const Dispatched& dispatched, Tensor 
 
 void check_chunks(const Context& context, const std::string& path, std::int64_t length_here) {
   const config::MoeShape& moe = context.model.moe;
-  if (length_here % moe.token_chunks != 0) {
+  if (context.trains() && length_here % moe.token_chunks != 0) {
     refuse(fmt::format("num_moe_token_chunks={} does not divide the {} positions that a device has", moe.token_chunks, length_here),
            path, "choose a divisor");
   }
@@ -186,13 +187,14 @@ MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Sco
     if (here.wo_bias) here.wo_bias = graph::own_once(here.wo_bias, graph::group_of(axes.width, mesh));
     const Shape shape = in[0].shape();
     check_chunks(context, builder.path("experts"), shape[1]);
-    const std::int64_t length = shape[1] / moe.token_chunks;
+    const std::int64_t chunks = std::gcd(moe.token_chunks, shape[1]);  // in decoding a row may have fewer tokens
+    const std::int64_t length = shape[1] / chunks;
     const std::int64_t count = shape[0] * length;
     std::vector<Tensor> outs;
     Tensor dropped;
-    for (std::int64_t c = 0; c < moe.token_chunks; ++c) {
+    for (std::int64_t c = 0; c < chunks; ++c) {
       const auto chunk = [&](Tensor x) {
-        const Tensor cut = moe.token_chunks == 1 ? x : graph::slice(x, 1, c * length, length);
+        const Tensor cut = chunks == 1 ? x : graph::slice(x, 1, c * length, length);
         return reshape(cut, {count, x.size(2)});
       };
       const Dispatched dispatched = dispatch(b, place, chunk(in[1]), chunk(in[2]));
