@@ -121,7 +121,7 @@ bool is_on_path(const std::string& program) {
 Check check_processes() {
   const bool is_built = std::filesystem::exists(module_place(kMpiModule));
   if (is_built && is_on_path("mpirun")) return {"several processes", "Open MPI", ""};
-  return {"several processes", is_built ? "no mpirun" : "built without MPI",
+  return {"several processes", is_built ? "no mpirun" : fmt::format("no {} beside the program", kMpiModule),
           "a run stays in one: install libopenmpi-dev and openmpi-bin, and build again"};
 }
 

@@ -296,6 +296,7 @@ class CountedSignals {
 }  // namespace
 
 int launch(const Launch& of) {
+  if (of.processes > 1) transport::check_can_join();
   const CountedSignals signals;
   const auto launched = FileClock::now();
   for (int restarts = 0;; ++restarts) {

@@ -26,11 +26,8 @@ int number_in(std::initializer_list<const char*> variables, int otherwise) {
 
 // MPI lies in a library of its own, which is loaded only for runs of several processes.
 Join load_module() {
+  check_can_join();
   const std::filesystem::path place = module_place(kMpiModule);
-  if (!std::filesystem::exists(place)) {
-    refuse("this moesh cannot join other processes: it was built without MPI", "several processes",
-           "install libopenmpi-dev and openmpi-bin, and build again: rm -r build/release");
-  }
   const ModuleEntry join = open_module(place, "moesh_join_processes", true);
   if (join.address == nullptr) {
     fail("the library that joins other processes cannot be used: " + join.error, "several processes",
@@ -40,6 +37,13 @@ Join load_module() {
 }
 
 }  // namespace
+
+void check_can_join() {
+  const std::filesystem::path place = module_place(kMpiModule);
+  if (std::filesystem::exists(place)) return;
+  refuse(fmt::format("this moesh cannot join other processes: no {} beside the program", kMpiModule), place.parent_path().string(),
+         "install libopenmpi-dev and openmpi-bin, and build again: rm -r build/release; or copy the library with the program");
+}
 
 bool Processes::any(bool is_so, const std::string& what) {
   const std::vector<std::string> all = all_say(is_so ? "1" : "0", what);

@@ -43,6 +43,8 @@ struct EndedByOther : std::runtime_error {
   int code;
 };
 
+// Refuses a run of several processes if the library that joins them is not there.
+void check_can_join();
 // Joins, through MPI, the processes that a launcher (mpirun, or Slurm) started together with this one; null if this one is alone.
 // `timeout`: seconds after which a process that does not answer is given up.
 std::unique_ptr<Processes> join_launched(double timeout);

@@ -249,7 +249,11 @@ TEST_F(Together, ProcessesNeedMpi) {
   const TemporaryFolder folder;
   std::filesystem::copy(test::binary(), folder.path() + "/alone");
   EXPECT_EQ(test::shell("OMPI_COMM_WORLD_SIZE=2 " + folder.path() + "/alone train steps=1 2>" + folder.path() + "/err"), 2);
-  EXPECT_THAT(test::read_text(folder.path() + "/err"), HasSubstr("this moesh cannot join other processes: it was built without MPI"));
+  EXPECT_THAT(test::read_text(folder.path() + "/err"), HasSubstr("this moesh cannot join other processes: no libmoesh_mpi.so beside the program"));
+  EXPECT_EQ(test::shell(folder.path() + "/alone train steps=1 --processes 2 2>" + folder.path() + "/err"), 2);
+  const std::string told = test::read_text(folder.path() + "/err");
+  EXPECT_THAT(told, HasSubstr("no libmoesh_mpi.so beside the program"));
+  EXPECT_EQ(told.find("error: "), told.rfind("error: ")) << "it is told before several processes would each tell it";
 }
 
 // A library that is there but cannot be used says why, and that it is there.
@@ -266,7 +270,7 @@ TEST_F(Together, ProcessesNeedALibraryThatCanBeUsed) {
   EXPECT_THAT(refused(), AllOf(HasSubstr("several processes: the library that joins other processes cannot be used: " + module),
                                HasSubstr("undefined symbol: moesh_join_processes")));
   std::filesystem::resize_file(module, 1);
-  EXPECT_THAT(refused(), AllOf(HasSubstr("file too short"), Not(HasSubstr("built without MPI"))));
+  EXPECT_THAT(refused(), AllOf(HasSubstr("file too short"), Not(HasSubstr("beside the program"))));
 }
 
 TEST(Processes, AreStartedByMpirun) {
