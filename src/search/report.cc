@@ -164,7 +164,8 @@ std::string differences(const Found& from, const Found& to, int width) {
   std::erase_if(sorted, [&](const auto& entry) { return change(entry) < kLeastChange * std::max(all.first, all.second); });
   std::stable_sort(sorted.begin(), sorted.end(), [&](const auto& a, const auto& b) { return change(a) > change(b); });
   if (sorted.size() > kMostDifferences) sorted.resize(kMostDifferences);
-  Table table({{"of a step"}, {"yours", true}, {"the best", true}});
+  const bool are_alike = from.offer.tokens == to.offer.tokens;  // other steps are compared by the tokens of `from`
+  Table table({{are_alike ? "of a step" : "for " + tokens_words(from)}, {"yours", true}, {"the best", true}});
   const auto add = [&](const std::string& what, const Times& times) {
     table.add({what, human_seconds(times.first), human_seconds(times.second)});
   };

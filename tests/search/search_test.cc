@@ -396,6 +396,18 @@ TEST(SearchReport, TellsAllOfTheTimeOfYoursAndOfTheBest) {
   EXPECT_THAT(table, ::testing::ContainsRegex("\nthe rest +400 ms +400 ms\nall +2\\.00 s +1\\.00 s\n"));
 }
 
+TEST(SearchReport, TellsTheTimeOfTheBestForTheTokensOfYours) {
+  Found yours = found(2.0, 50), best = found(4.0, 50);
+  yours.offer.tokens = 1000;
+  best.offer.tokens = 4000;
+  yours.limits = best.limits = {{"products", 1.0}};
+  Outcome outcome;
+  outcome.front = {best};
+  const std::string text =
+      to_text(Told{.machines = {{"v5p-8", {"model_name=llama2-7b"}, 4, outcome}}, .against = Yours{{"model_name=llama2-7b"}, yours}}, 0);
+  EXPECT_THAT(text, HasSubstr("\nfor 1,000 tokens    yours  the best\nproducts           2.00 s    1.00 s\n"));
+}
+
 TEST(SearchReport, QuotesItsCommandsForAShell) {
   const Found best = found(1.0, 50);
   Found other = best;
