@@ -25,9 +25,9 @@ void write_load(JsonWriter& json, const ExpertLoad& load) {
   for (std::int64_t layer = 0; layer < load.layers(); ++layer) json.value(load.max_over_mean(layer));
   json.end_array().key("dropped").begin_array();
   for (const double dropped : load.dropped) json.value(dropped);
-  json.end_array().key("bytes_sent_by_device").begin_array();
-  for (const double bytes : load.sent) json.value(bytes);
-  json.end_array().end_object();
+  json.end_array();
+  if (!load.sent.empty()) json.key("bytes_sent_by_device").values(load.sent);
+  json.end_object();
 }
 
 constexpr std::string_view kSignature = R"({"run": {"moesh": ")";

@@ -100,6 +100,25 @@ TEST(Train, CountsWhatTheExpertsGet) {
   }
 }
 
+// With capacity slots, tokens reach the experts by what the partitioner derives, which is not counted by itself.
+TEST(Train, TellsWhatIsSentToExpertsOnlyWhereItIsCounted) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.jsonl";
+  const std::string words = kTinyMixtral + "num_experts=4 steps=1 compile_topology=cpu-2 ici_fsdp_parallelism=1 ici_expert_parallelism=2 "
+                            "per_device_batch_size=1 metrics_file=" + path + " ";
+  const auto tells = [&](const std::string& strategy) {
+    const Outcome outcome = train_with(words + strategy);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const bool is_told = outcome.out.find("\nSent to and from them: ") != std::string::npos;
+    EXPECT_EQ(metrics_in(path).back()["moe"].contains("bytes_sent_by_device"), is_told) << strategy;
+    return is_told;
+  };
+  EXPECT_TRUE(tells("sparse_matmul=true"));
+  EXPECT_TRUE(tells("sparse_matmul=true use_ring_of_experts=true"));
+  EXPECT_FALSE(tells("sparse_matmul=false capacity_factor=1.25 moe_dispatch_no_expert_sharding=true"));
+  EXPECT_FALSE(tells("sparse_matmul=false"));
+}
+
 TEST(Train, PrintsTheReferencesLineForEveryStep) {
   const TemporaryFolder folder;
   const std::string number = R"(\d+\.\d{3})";
