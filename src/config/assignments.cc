@@ -79,11 +79,13 @@ class InheritingReader {
 
   void read_base(const YamlNode& base, const std::string& path, int depth, Assignments& into) {
     const std::string name = yaml_text(base, kBaseKey);
+    const bool is_base = has_file_name(name, "base.yml");
+    if (is_base && stands_for_builtin(path)) return;  // a built-in file inherits from a built-in one, whatever lies here
     const std::string beside = name.starts_with('/') ? name : folder_of(path) + name;
     if (is_there(beside)) return read(beside, depth + 1, into);
     const std::string in_configs = path_in_configs(path, name);
     if (!in_configs.empty()) return read(in_configs, depth + 1, into);
-    if (!has_file_name(name, "base.yml")) {
+    if (!is_base) {
       refuse(fmt::format("base_config '{}' is not there", shorten(name, 80)), base.where,
              "name a file beside this one, or in the folder `configs` around it");
     }

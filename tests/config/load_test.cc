@@ -23,9 +23,11 @@ using test::message_of;
 using test::TemporaryFolder;
 using test::Variable;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Load, GivesTheDefaultsWhenNothingIsAsked) {
@@ -225,6 +227,21 @@ TEST(Load, ReadsWhatAFileInheritsBeforeIt) {
 TEST(Load, TakesAnInheritedBaseYmlThatIsNotThereForTheBuiltIn) {
   const TemporaryFolder folder;
   EXPECT_EQ(settings_of(folder.write("a.yml", "base_config: base.yml\nsteps: 4\n")).integer("steps"), 4);
+}
+
+// A folder of other people's settings may have a configs/base.yml of its own, or none.
+TEST(Load, ABuiltInFileInheritsFromTheBuiltInBaseWhateverLiesHere) {
+  const TemporaryFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const Loaded without = loaded("configs/first.yml");
+  std::filesystem::create_directory("configs");
+  folder.write("configs/base.yml", "adam_b2: 0.5\n");
+  const Loaded with = loaded("configs/first.yml");
+  std::filesystem::current_path(before);
+  EXPECT_THAT(without.notices, Each(Not(HasSubstr("base.yml"))));
+  EXPECT_EQ(without.settings.integer("base_emb_dim"), 160);
+  EXPECT_EQ(with.settings.real("adam_b2"), without.settings.real("adam_b2"));
 }
 
 TEST(Load, SaysWhenAnInheritedBaseYmlIsTheBuiltInOne) {
