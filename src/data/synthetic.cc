@@ -9,24 +9,42 @@
 namespace moesh::data {
 namespace {
 
-class Synthetic : public TokenSource {
+// A batch that is repeated. It begins anew where a run goes on, which may take other numbers of rows than the run did before.
+class Repeated : public TokenSource {
+ public:
+  explicit Repeated(std::int64_t rows) : rows_(rows) {}
+
+  std::int64_t rows(std::int64_t) override { return rows_; }
+  bool begin(std::int64_t row, const std::string& place) override {
+    first_ = row;
+    return TokenSource::begin(row, place);
+  }
+
+ protected:
+  std::int64_t in_batch(std::int64_t row) const { return (row - first_) % rows_; }
+
+ private:
+  std::int64_t rows_, first_ = 0;
+};
+
+class Synthetic : public Repeated {
  public:
   Synthetic(const config::Settings& settings, std::int64_t rows)
-      : rows_(rows),
+      : Repeated(rows),
         vocab_size_(static_cast<std::int32_t>(settings.integer("vocab_size"))),
         most_segments_(settings.boolean("packing") ? settings.integer("max_segments_per_seq") : 1) {}
 
   std::string describe() const override { return "synthetic tokens, one fixed batch"; }
-  std::int64_t rows(std::int64_t) override { return rows_; }
 
   Example example(std::int64_t row, std::int64_t length) override {
+    row = in_batch(row);
     Tokens tokens(static_cast<std::size_t>(length + 1));
     const RandomKey key = random_key(0);
-    const std::uint64_t first = static_cast<std::uint64_t>(row % rows_) * tokens.size();
+    const std::uint64_t first = static_cast<std::uint64_t>(row) * tokens.size();
     for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = random_integer(key, first + i, 0, vocab_size_);
     Example made = one_segment(tokens);
     if (most_segments_ < 2 || length < 2) return made;
-    made.segments = made.target_segments = segments(row % rows_, length);
+    made.segments = made.target_segments = segments(row, length);
     return made;
   }
 
@@ -50,23 +68,20 @@ class Synthetic : public TokenSource {
     return ids;
   }
 
-  std::int64_t rows_;
   std::int32_t vocab_size_;
   std::int64_t most_segments_;
 };
 
-class Reused : public TokenSource {
+class Reused : public Repeated {
  public:
-  Reused(std::unique_ptr<TokenSource> source, std::int64_t rows) : source_(std::move(source)), rows_(rows) {}
+  Reused(std::unique_ptr<TokenSource> source, std::int64_t rows) : Repeated(rows), source_(std::move(source)) {}
 
   std::string describe() const override { return source_->describe() + ", the first batch again and again"; }
-  std::int64_t rows(std::int64_t) override { return rows_; }
-  Example example(std::int64_t row, std::int64_t length) override { return source_->example(row % rows_, length); }
+  Example example(std::int64_t row, std::int64_t length) override { return source_->example(in_batch(row), length); }
   std::int64_t left_out() const override { return source_->left_out(); }
 
  private:
   std::unique_ptr<TokenSource> source_;
-  std::int64_t rows_;
 };
 
 class Once : public TokenSource {

@@ -126,6 +126,21 @@ TEST(BatchSlow, RowsFollowEachOtherWhereverARunStopsAndGoesOn) {
   }
 }
 
+// A fractional per_device_batch_size loads more rows than it trains on, and another number of them on another mesh.
+TEST(Batch, ThatIsRepeatedIsTheSameWhereverARunGoesOn) {
+  const test::TemporaryFolder folder;
+  const auto pool = run::Pool::create();
+  const std::string text = "reuse_example_batch=1 dataset_type=text dataset_path=" + folder.write("a.txt", std::string(400, 'a') + std::string(4000, 'b'));
+  for (const std::string& data : {text, std::string("dataset_type=synthetic")}) {
+    const config::Settings settings = config::load(test::words_of("max_target_length=64 vocab_size=500 " + data)).settings;
+    Batches before(settings, {4, 4, 4}, 500, 1), after(settings, {16, 4, 4}, 500, 1);
+    const Tokens first = values_of(before.at(0, *pool).at("inputs"));
+    EXPECT_EQ(values_of(before.at(1, *pool).at("inputs")), first) << data;
+    EXPECT_TRUE(after.begin(2, before.first_row(2), before.place(2))) << data;
+    for (const std::int64_t step : {2, 3}) EXPECT_EQ(values_of(after.at(step, *pool).at("inputs")), first) << data;
+  }
+}
+
 // The file is cut short between two steps.
 TEST(Batch, OfDataThatVanishFail) {
   const test::TemporaryFolder folder;
