@@ -132,7 +132,8 @@ const Command kWhy{
     "Walks the rules in order for one tensor: which took which dim, which were passed over and for what, and the\n"
     "fallback that won. Then what makes it and what uses it, across layers, and where those lie differently, the axes that are\n"
     "left unused and how many copies that makes, and whether a training step fits the target.\n"
-    "TENSOR is a path as `moesh shardings --activations` prints it, or a part that only one path holds.\n"
+    "TENSOR is a path as `moesh shardings --activations` prints it, or a part that only one path holds; mu/PATH and nu/PATH\n"
+    "are the moments of a parameter.\n"
     "COLLECTIVE is a name as `moesh compile` lists it, such as c7: what it moves, who made that and who reads it, and what the\n"
     "partitioner chose there, with its price and that of the next best. --at finds collectives by words instead: parts of the\n"
     "path that they are made for, their kind, their axes, forward or backward.",

@@ -244,6 +244,7 @@ void add_moments(const config::Settings& settings, Layout& layout) {
       LaidTensor tensor = parameter;
       tensor.path = moment == 1 ? mu_of(parameter.path) : nu_of(parameter.path);
       tensor.moment_of = parameter.path;
+      tensor.users.clear();  // only the update reads it
       if (moment == 1) tensor.dtype = mu_dtype;
       if (over_data) tensor.spec = sharding::over_data(tensor.shape, tensor.spec, layout.mesh);
       layout.moments.push_back(std::move(tensor));

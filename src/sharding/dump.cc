@@ -93,12 +93,7 @@ void write_activation(JsonWriter& json, const LaidTensor& tensor, const mesh::Me
 }
 
 void write_optimizer(JsonWriter& json, const Layout& layout) {
-  std::vector<const LaidTensor*> moved;
-  for (const LaidTensor& moment : layout.moments) {
-    const auto parameter = std::lower_bound(layout.parameters.begin(), layout.parameters.end(), moment.moment_of,
-                                            [](const LaidTensor& p, const std::string& name) { return p.path < name; });
-    if (!(moment.spec == parameter->spec)) moved.push_back(&moment);
-  }
+  const std::vector<const LaidTensor*> moved = moved_moments(layout);
   json.key("optimizer");
   if (moved.empty()) {
     json.value("same as params");

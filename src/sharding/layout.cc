@@ -50,6 +50,16 @@ std::int64_t state_bytes(const Layout& layout) {
   return bytes;
 }
 
+std::vector<const LaidTensor*> moved_moments(const Layout& layout) {
+  std::vector<const LaidTensor*> moved;
+  for (const LaidTensor& moment : layout.moments) {
+    const auto parameter = std::lower_bound(layout.parameters.begin(), layout.parameters.end(), moment.moment_of,
+                                            [](const LaidTensor& p, const std::string& name) { return p.path < name; });
+    if (!(moment.spec == parameter->spec)) moved.push_back(&moment);
+  }
+  return moved;
+}
+
 Spec over_data(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {
   const auto data = mesh.find("data");
   if (!data) return spec;

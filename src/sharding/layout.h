@@ -62,6 +62,9 @@ std::int64_t replicas(const LaidTensor& tensor, const mesh::Mesh& mesh);
 // The bytes of all parameters and moments on one device.
 std::int64_t state_bytes(const Layout& layout);
 
+// The moments with another spec than their parameters.
+std::vector<const LaidTensor*> moved_moments(const Layout& layout);
+
 // The spec of moments under shard_optimizer_over_data: `data` becomes the first axis of the first dim whose shard it divides and which
 // is not sharded over `tensor`.
 Spec over_data(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);

@@ -95,8 +95,12 @@ std::string totals(const Layout& layout, bool has_moments_on_host) {
   const std::string other = fmt::format("{} of {}", human_bytes(others.bytes), layout.states.empty() ? "optimizer state" : "KV cache");
   const std::string rest = has_moments_on_host ? fmt::format("; {} wait in the host's memory", other)
                                                : fmt::format(" + {} = {}", other, human_bytes(parameters.bytes + others.bytes));
-  return fmt::format("{} parameters. On each device: {} of parameters{}.\nInput {} of tokens lies as {}.\n",
-                     human_count(static_cast<double>(parameters.elements)), human_bytes(parameters.bytes), rest,
+  const std::vector<const LaidTensor*> moved = moved_moments(layout);
+  const std::string of_moved = moved.empty() ? ""
+                                             : fmt::format("Moments that lie otherwise than their parameters: {}; `moesh why {} ...` "
+                                                           "tells how.\n", moved.size(), moved.front()->path);
+  return fmt::format("{} parameters. On each device: {} of parameters{}.\n{}Input {} of tokens lies as {}.\n",
+                     human_count(static_cast<double>(parameters.elements)), human_bytes(parameters.bytes), rest, of_moved,
                      moesh::to_string(layout.input.shape), spec_words(layout.input.spec, layout.mesh));
 }
 

@@ -225,6 +225,10 @@ std::vector<const LaidTensor*> find_tensors(const Layout& layout, const std::str
       if (tensor.path.find(name) != std::string::npos) partial.push_back(&tensor);
     }
   }
+  // Moments have the names of their parameters in their paths, so only a whole path means one.
+  for (const LaidTensor& moment : layout.moments) {
+    if (moment.path == name) exact.push_back(&moment);
+  }
   return !exact.empty() ? exact : !ending.empty() ? ending : partial;
 }
 

@@ -239,6 +239,18 @@ TEST(WhyCommand, NamesOneTensor) {
   EXPECT_EQ(outcome("why a b" + kCapacity).code, 2);
 }
 
+TEST(WhyCommand, TellsOfTheMomentsThatShardingsSaysLieOtherwise) {
+  const std::string model = " model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4";
+  const std::string words = "Moments that lie otherwise than their parameters: ", over = " shard_optimizer_over_data=true";
+  EXPECT_THAT(outcome("shardings" + model).out, Not(HasSubstr(words)));
+  const std::string told = outcome("shardings" + model + over).out;
+  ASSERT_THAT(told, HasSubstr(words));
+  const std::size_t begin = told.find("`moesh why ") + 11;
+  const Outcome why = outcome("why " + told.substr(begin, told.find(" ...`") - begin) + model + over);
+  EXPECT_EQ(why.code, 0) << why.err;
+  EXPECT_THAT(why.out, ::testing::AllOf(HasSubstr("\nThen data is put first in dim "), Not(HasSubstr("\nUsed"))));
+}
+
 TEST(WhyCommand, TellsABiasAndWhatEntersTheExpertsOfItApart) {
   const std::string model = " model_name=gpt-oss-20b compile_topology=mi355x-8";
   const Outcome told = outcome("why decoder/layers/layers_0/GptOssMlp/wo_bias" + model);

@@ -194,6 +194,7 @@ TEST(Why, FindsTheTensorOfThatPathOrAllThatHoldIt) {
   EXPECT_EQ(find_tensors(session.layout, "decoder/logits").size(), 1u) << "the whole path wins over its holders";
   EXPECT_GT(find_tensors(session.layout, "self_attention").size(), 5u);
   EXPECT_TRUE(find_tensors(session.layout, "nothing like it").empty());
+  EXPECT_EQ(find_tensors(session.layout, "mu/token_embedder/embedding").size(), 1u);
 }
 
 // Of paths that hold the name, those win that end with it.
