@@ -138,7 +138,7 @@ Diagnosis diagnose(const session::Session& session) {
 }
 
 double tokens_a_step(const forecast::Forecast& forecast, const mesh::Mesh& mesh) {
-  return forecast.tokens_per_second_per_device * forecast.seconds * static_cast<double>(mesh.devices());
+  return std::round(forecast.tokens_per_second_per_device * forecast.seconds * static_cast<double>(mesh.devices()));
 }
 
 using Name = std::pair<std::string, std::string>;  // a finding's check and what it is about

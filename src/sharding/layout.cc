@@ -88,7 +88,7 @@ void check_even(const LaidTensor& tensor, const Layout& layout) {
                        axis_names(tensor.spec.dims[dim], mesh), blocks, rule.empty() ? "" : " (rule at " + rule + ")"),
            tensor.path,
            fmt::format("choose {}axis sizes that divide it ({}), or {}{}",
-                       labels::is_batch(label) ? "another per_device_batch_size, " : "",
+                       labels::is_batch(label) ? "another batch (per_device_batch_size; for texts --batch), " : "",
                        join(size_keys(tensor.spec.dims[dim], mesh), ", "),
                        layout.rule_set.empty()
                            ? fmt::format("a rule that lays the dim elsewhere (logical_axis_rules=[[{},[]]]: whole)", label)

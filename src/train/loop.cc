@@ -424,12 +424,12 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   const double in_regions = planned_in_regions(program);
   const std::string folder = folder_of(settings, company);
   Checkpoints checkpoints(settings, settings.boolean("enable_checkpointing") ? folder : "", request.from, company);
-  MetricsFile metrics(metrics_path(settings, folder, company), request.printed == Printed::metrics);
+  const std::string metrics_file = metrics_path(settings, folder, company);
   Trainer trainer(std::move(program), settings, workers, company);
   const Start start = checkpoints.start(trainer, batches, workers);
   if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
   show(request, start.words);
-  const LastEvaluation last = last_evaluation(request, start, metrics.path());
+  const LastEvaluation last = last_evaluation(request, start, metrics_file);
   if (start.has_parameters && !last.is_missing && (last.has_reached_target || start.step >= steps)) {
     const std::string why = last.has_reached_target ? "the loss of the last evaluation has reached target_eval_loss."
                                                     : fmt::format("steps={}. More steps go on from here.", steps);
@@ -439,6 +439,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   std::optional<Evaluation> evaluation;
   if (evaluated) evaluation.emplace(*request.evaluated, *std::move(evaluated), trainer, workers.threads());
   if (evaluation) show(request, "evaluated " + evaluation->describe() + "\n");
+  MetricsFile metrics(metrics_file, request.printed == Printed::metrics);  // a run that is refused above leaves no file
   std::optional<TraceFile> trace;
   if (company.is_first() && !settings.text("profiler").empty())
     trace.emplace(settings, metrics.path(), trainer.plan(), request.where.target, start.step);

@@ -11,6 +11,7 @@ namespace moesh::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 const std::string kTinyTrained =
@@ -49,6 +50,21 @@ TEST(TrainCommand, SaysWhichMetricsCannotBeWritten) {
   EXPECT_EQ(outcome(kTinyTrained + "unused metrics_file=/dev/full").err,
             "moesh: error: /dev/full: the metrics could not be written: No space left on device\n"
             "  fix: make room, or choose another metrics_file\n");
+}
+
+// What is refused once the model has been planned (data to evaluate on, where to go on from) leaves a run's metrics as they were, and
+// does not say that lines follow.
+TEST(TrainCommand, DoesNotBeginARunThatIsRefused) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(outcome(kTinyTrained + folder.path()).code, 0);
+  const std::string path = folder.path() + "/r/metrics.jsonl", before = test::read_text(path);
+  for (const std::string asked :
+       {" eval_interval=1 dataset_type=text", " --from 3", " load_parameters_path=/nope", " load_full_state_path=/nope"}) {
+    const Outcome refused = outcome(kTinyTrained + folder.path() + " enable_checkpointing=true" + asked);
+    EXPECT_NE(refused.code, 0) << asked;
+    EXPECT_THAT(refused.err, Not(HasSubstr("those of this one follow"))) << asked;
+    EXPECT_EQ(test::read_text(path), before) << asked;
+  }
 }
 
 }  // namespace

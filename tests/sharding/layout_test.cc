@@ -98,7 +98,7 @@ TEST(CheckEven, NamesTheBatchWhereRowsDoNotDivide) {
     LaidTensor odd = tensor({10, 8}, {{1, 2, 3}, {}});
     odd.constraint.labels = {label, ""};
     EXPECT_THAT(message_of([&] { check_even(odd, layout_with({rule(label, {"fsdp", "one", "tensor"}, "mine.yml:7")}, "")); }),
-                ::testing::HasSubstr("\n  fix: choose another per_device_batch_size, axis sizes that divide it (")) << label;
+                ::testing::HasSubstr("\n  fix: choose another batch (per_device_batch_size; for texts --batch), axis sizes that divide it (")) << label;
   }
 }
 
