@@ -242,7 +242,7 @@ int run_decode(const Arguments& arguments) {
   backend::Workers workers(threads_of(arguments));
   const std::int64_t wanted = std::min(static_cast<std::int64_t>(texts.size()), kMostAtOnce);
   const auto rows = count_of(arguments, "--batch", 1'000'000, "--batch 8");
-  const models::ModelRequest model = session::model_request(session, rows.value_or(decode::rows_for(session, wanted)));
+  const models::ModelRequest model = session::model_request(session, decode::rows_for(session, rows, wanted));
   decode::Generator generator(model, session.target, slots, workers);
   const run::Taken memory = generator.planned_memory();
   log_notice(fmt::format("{} of {} at most: {} of weights, keys and values, and {} to work in", counted(model.rows, "row"),

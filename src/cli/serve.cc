@@ -93,8 +93,7 @@ int run_serve(const Arguments& arguments) {
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = data::open_tokenizer(settings);
   const std::int64_t slots = decode::slots_of(settings);
-  const std::int64_t rows =
-      count_of(arguments, "--batch", 1'000'000, "--batch 8").value_or(decode::rows_for(session, kUsualRows));
+  const std::int64_t rows = decode::rows_for(session, count_of(arguments, "--batch", 1'000'000, "--batch 8"), kUsualRows);
   const decode::Bounds bounds = decode::bounds_of(*tokenizer, settings);
   serve::Served served{name_of(arguments, path), *tokenizer, bounds, decode::sampling_of(settings), {}, slots};
   if (settings.is_by_user("decode_sampling_seed")) served.seed = settings.integer("decode_sampling_seed");

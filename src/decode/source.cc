@@ -103,10 +103,13 @@ config::Keys request_of(const std::string& model, const config::Keys& words, con
   return config::joined(std::move(request), given);
 }
 
-std::int64_t rows_for(const session::Session& session, std::int64_t wanted) {
-  if (session.loaded.settings.is_by_user("per_device_batch_size")) return session.batch.micro_rows;
+std::int64_t rows_for(const session::Session& session, std::optional<std::int64_t> asked, std::int64_t usual) {
+  const bool has_batch = session.loaded.settings.is_by_user("per_device_batch_size");
+  if (asked && has_batch) log_notice(fmt::format("per_device_batch_size is without effect beside --batch {}", *asked));
+  if (asked) return *asked;
+  if (has_batch) return session.batch.micro_rows;
   const std::int64_t devices = session.mesh.devices();
-  return round_up(wanted, devices);
+  return round_up(usual, devices);
 }
 
 std::int64_t slots_of(const config::Settings& settings, std::int64_t longest) {

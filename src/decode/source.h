@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,9 +38,9 @@ config::Keys request_of(const std::string& model, const config::Keys& words, con
 // how the rows of its batches were sent to experts.
 bool is_gone_on_with(const std::string& key);
 
-// How many texts are generated at a time: `wanted`, rounded up to a multiple of the number of devices, unless the user has set
-// per_device_batch_size, which then decides.
-std::int64_t rows_for(const session::Session& session, std::int64_t wanted);
+// How many texts are generated at a time: as many as are `asked` for; else, if the user has set per_device_batch_size, what that says;
+// else `usual`, rounded up to a multiple of the number of devices.
+std::int64_t rows_for(const session::Session& session, std::optional<std::int64_t> asked, std::int64_t usual);
 
 // The most tokens that a prompt and its text have: max_target_length, and no more than a Hugging Face model has positions, unless the
 // user has set max_target_length. Notes it if `longest`, of what is asked for, goes beyond the positions.

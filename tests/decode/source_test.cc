@@ -86,15 +86,19 @@ TEST(Source, ATextOfAHuggingFaceModelHasNoMoreTokensThanItHasPositions) {
 }
 
 TEST(Source, TakesAsManyRowsAsDevicesTake) {
-  const auto rows = [](const std::string& request, std::int64_t wanted) {
+  const auto rows = [](const std::string& request, std::int64_t usual, std::optional<std::int64_t> asked = {}) {
     return rows_for(
         session::open_to_decode(test::words_of("model_name=llama2-7b compile_topology=cpu-4 " + request), session::DecodeStage::token),
-        wanted);
+        asked, usual);
   };
   EXPECT_EQ(rows("", 3), 4);
   EXPECT_EQ(rows("", 4), 4);
   EXPECT_EQ(rows("", 5), 8);
   EXPECT_EQ(rows("per_device_batch_size=4", 5), 16) << "as the user says";
+  EXPECT_EQ(rows("", 5, 3), 3);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(rows("per_device_batch_size=4", 5, 3), 3);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "moesh: note: per_device_batch_size is without effect beside --batch 3\n");
 }
 
 }  // namespace
