@@ -23,6 +23,7 @@
 namespace moesh::advice {
 namespace {
 
+using sharding::Check;
 using sharding::Finding;
 using sharding::Fix;
 using sharding::Gain;
@@ -53,7 +54,7 @@ std::vector<std::string> other_rule_sets(const session::Session& session) {
   return sets;
 }
 
-Finding of_memory(Severity severity, const std::string& check, std::string what, const PlannedStep& step) {
+Finding of_memory(Severity severity, Check check, std::string what, const PlannedStep& step) {
   const forecast::Memory& memory = step.forecast.memory;
   return {severity,
           check,
@@ -65,7 +66,7 @@ Finding of_memory(Severity severity, const std::string& check, std::string what,
 
 Finding does_not_fit(const session::Session& session, const PlannedStep& step) {
   const std::int64_t peak = step.forecast.memory.peak, usable = step.forecast.usable_memory;
-  return of_memory(Severity::error, "does-not-fit",
+  return of_memory(Severity::error, Check::does_not_fit,
                    fmt::format("a training step takes {} a device, {} has {} for it: {} are missing", human_bytes(peak),
                                session.target.chip.title, human_bytes(usable), human_bytes(peak - usable)),
                    step);
@@ -73,7 +74,7 @@ Finding does_not_fit(const session::Session& session, const PlannedStep& step) {
 
 Finding fits_narrowly(const PlannedStep& step) {
   const forecast::Forecast& forecast = step.forecast;
-  return of_memory(Severity::warning, "fits-narrowly",
+  return of_memory(Severity::warning, Check::fits_narrowly,
                    fmt::format("a training step takes {} of {} a device, which is narrow.{}", human_bytes(forecast.memory.peak),
                                human_bytes(forecast.usable_memory), forecast::engine_words(forecast)),
                    step);
@@ -84,7 +85,7 @@ void find_too_large_state(const session::Session& session, std::vector<Finding>&
   const std::optional<std::int64_t> state = state_on(session, session.mesh);
   const std::int64_t usable = session.target.chip.usable_memory_bytes;
   if (!has_target(session) || !state || *state <= usable) return;
-  findings.insert(findings.begin(), {Severity::error, "does-not-fit", "the state",
+  findings.insert(findings.begin(), {Severity::error, Check::does_not_fit, "the state",
                                      fmt::format("parameters and moments take {} a device, {} has {}", human_bytes(*state),
                                                  session.target.chip.title, human_bytes(usable)),
                                      "all through the step", "gradients and activations come on top of it",
@@ -105,7 +106,7 @@ Diagnosis diagnose_layout(const session::Session& session) {
 bool can_be_planned(const Diagnosis& of_layout) {
   return of_layout.mesh.size_of("stage") == 1 &&
          std::none_of(of_layout.findings.begin(), of_layout.findings.end(), [](const Finding& f) {
-           return f.severity == Severity::error && f.check != "sharding-tolerance";
+           return f.severity == Severity::error && f.check != Check::sharding_tolerance;
          });
 }
 
@@ -124,7 +125,7 @@ void diagnose_step(const session::Session& session, Diagnosis& made) {
     if (has_target(session) && step.forecast.fits_narrowly()) made.findings.insert(made.findings.begin(), fits_narrowly(step));
     made.forecast = std::move(step.forecast);
   } catch (const Error& error) {
-    made.findings.push_back({Severity::error, "not-planned", "the step", error.parts().what, error.parts().where,
+    made.findings.push_back({Severity::error, Check::not_planned, "the step", error.parts().what, error.parts().where,
                              "no training step can be made of it", error.parts().fix});
     if (mesh::balanced_shards(session.loaded.settings, session.mesh) > 1)
       made.findings.back().tries = {{"context_parallel_load_balance=false"}};
@@ -141,7 +142,7 @@ double tokens_a_step(const forecast::Forecast& forecast, const mesh::Mesh& mesh)
   return std::round(forecast.tokens_per_second_per_device * forecast.seconds * static_cast<double>(mesh.devices()));
 }
 
-using Name = std::pair<std::string, std::string>;  // a finding's check and what it is about
+using Name = std::pair<Check, std::string>;  // a finding's check and what it is about
 
 std::set<Name> errors_of(const Diagnosis& diagnosis) {
   std::set<Name> names;
@@ -250,7 +251,7 @@ class Trials {
       const Name name{f.check, f.about};
       if (name == Name{finding.check, finding.about} && finding.gain != Gain::much_speed) return false;
       const bool is_new = f.severity == Severity::error && !errors_.contains(name);
-      if (is_new && (f.check != "does-not-fit" || before_.forecast)) return false;
+      if (is_new && (f.check != Check::does_not_fit || before_.forecast)) return false;
     }
     return true;
   }
@@ -337,16 +338,16 @@ void add_remedies(const Request& request, const session::Session& session, const
 // A step that waits, and an axis that lies across slow links, may have one cause, of which the latter says more. The former is kept if its
 // fix is much faster, and alone if nothing helps the latter.
 void keep_telling(std::vector<Finding>& findings) {
-  const auto speed_of = [&](std::string_view check) {
+  const auto speed_of = [&](Check check) {
     double most = 0;
     for (const Finding& f : findings) {
       if (f.check == check && !f.fixes.empty()) most = std::max(most, f.fixes.front().faster);
     }
     return most;
   };
-  const double waits = speed_of("waits"), links = speed_of("slow-link");
-  if (links * kMuchFaster >= waits) std::erase_if(findings, [](const Finding& f) { return f.check == "waits"; });
-  else std::erase_if(findings, [](const Finding& f) { return f.check == "slow-link" && f.fixes.empty(); });
+  const double waits = speed_of(Check::waits), links = speed_of(Check::slow_link);
+  if (links * kMuchFaster >= waits) std::erase_if(findings, [](const Finding& f) { return f.check == Check::waits; });
+  else std::erase_if(findings, [](const Finding& f) { return f.check == Check::slow_link && f.fixes.empty(); });
 }
 
 }  // namespace
@@ -359,16 +360,16 @@ Advice advise(const Request& request, const session::Session& session) {
   Advice advice;
   for (const Finding& found : before.findings) {
     Finding finding = found;
-    if (before.forecast && finding.about == "the step" && (finding.check == "does-not-fit" || finding.check == "fits-narrowly"))
+    if (before.forecast && (finding.check == Check::does_not_fit || finding.check == Check::fits_narrowly))
       add_remedies(request, session, *before.forecast, finding);
     // Other programs have no such tolerance, so there only what costs counts.
-    if (request.is_translated() && finding.check == "sharding-tolerance") finding.gain = Gain::either;
+    if (request.is_translated() && finding.check == Check::sharding_tolerance) finding.gain = Gain::either;
     if (!finding.tries.empty()) finding.fixes = trials.fixes_of(finding);
     if (finding.gain != Gain::none && finding.fixes.empty()) {
       if (!finding.stays) continue;
       finding.severity = Severity::info;
     }
-    if (finding.check == "slow-link" && !finding.fixes.empty())
+    if (finding.check == Check::slow_link && !finding.fixes.empty())
       finding.what += fmt::format("; {} had better lie there", trials.axis_that_grows(finding.fixes.front().keys));
     advice.findings.push_back(std::move(finding));
   }

@@ -16,6 +16,7 @@ namespace moesh::advice {
 namespace {
 
 using mesh::AxisIndex;
+using sharding::Check;
 using sharding::Finding;
 using sharding::holds;
 using sharding::Severity;
@@ -126,7 +127,7 @@ void find_repeated_work(const StepView& view, const Repeated& repeated, const st
   if (much_work) what.push_back(percent(repeated.flops) + " of the FLOPs");
   if (much_memory) what.push_back(human_bytes(repeated.activations) + " of saved activations");
   const std::string labels = labels_on(layout, repeated.axis);
-  Finding f{Severity::warning, "repeated-work", axis.name,
+  Finding f{Severity::warning, Check::repeated_work, axis.name,
             fmt::format("the {} devices along {} repeat {}: {}", axis.size(), axis.name, join(what, " and "),
                         labels.empty()                                 ? "no rule lays anything on it"
                         : is_any_on(layout.activations, repeated.axis) ? "rules lay only " + labels + " on it"
@@ -152,7 +153,7 @@ void find_repeated_state(const StepView& view, const Repeated& repeated, std::ve
   const auto usable = static_cast<double>(view.step.forecast.usable_memory);
   const bool is_told = !view.step.forecast.fits();  // by the finding that the step does not fit, with what makes it fit
   if (is_told || static_cast<double>(repeated.state) < kStateWorthSaying * usable) return;
-  Finding f{Severity::info, "repeated-state", axis.name,
+  Finding f{Severity::info, Check::repeated_state, axis.name,
             fmt::format("the {} devices along {} have the same {} of {} each", axis.size(), axis.name, human_bytes(repeated.state),
                         has_moments_on_host(view) ? "parameters" : "parameters and moments"),
             fmt::format("mesh axis {}={}", axis.name, axis.size()),
@@ -212,7 +213,7 @@ void find_whole_state(const StepView& view, std::vector<Finding>& findings) {
   for (const auto& [label, bytes] : whole.of_labels) labels.push_back(label);
   std::stable_sort(labels.begin(), labels.end(),
                    [&](const std::string& a, const std::string& b) { return whole.of_labels.at(a) > whole.of_labels.at(b); });
-  Finding f{Severity::warning, "whole-weights", labels.front(),
+  Finding f{Severity::warning, Check::whole_weights, labels.front(),
             fmt::format("every device has all {} of {}: no rule names {}", human_bytes(whole.bytes),
                         has_moments_on_host(view) ? "some parameters" : "some parameters with their moments", few_of(labels)),
             few_of({whole.parameters.begin(), whole.parameters.end()}, 3),
@@ -244,14 +245,11 @@ std::vector<Repeated> repeated_along(const StepView& view) {
 }
 
 void find_repeated(const StepView& view, const std::vector<std::string>& sets, std::vector<Finding>& findings) {
-  const auto is_told = [&](const std::string& check, const std::string& axis) {
-    return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.check == check && f.about == axis; });
-  };
   for (const Repeated& repeated : repeated_along(view)) {
     const std::string& axis = view.session.mesh.axis(repeated.axis).name;
-    if (is_told("unused-axis", axis)) continue;
+    if (is_told_unused(findings, Check::unused_axis, axis)) continue;
     find_repeated_work(view, repeated, sets, findings);
-    if (!is_told("sharding-tolerance", axis)) find_repeated_state(view, repeated, findings);
+    if (!is_told_unused(findings, Check::sharding_tolerance, axis)) find_repeated_state(view, repeated, findings);
   }
   find_whole_state(view, findings);
 }

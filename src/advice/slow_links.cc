@@ -15,6 +15,7 @@ namespace moesh::advice {
 namespace {
 
 using mesh::AxisIndex;
+using sharding::Check;
 using sharding::Finding;
 using sharding::Severity;
 
@@ -127,7 +128,7 @@ void find_slow_links(const StepView& view, std::vector<Finding>& findings) {
     if (link == nullptr) continue;
     const Traffic traffic = traffic_of(view, network, index);
     if (traffic.exposed_in_layers < kTimeWorthSaying * forecast.seconds) continue;
-    Finding f{Severity::warning, "slow-link", axis.name,
+    Finding f{Severity::warning, Check::slow_link, axis.name,
               fmt::format("axis {} lies across {} ({}) and carries traffic in every layer", axis.name,
                           axis.dcn > 1 ? "slices" : "nodes", link->kind),
               fmt::format("mesh axis {}={}: {}", axis.name, axis.size(), join({traffic.causes.begin(), traffic.causes.end()}, ", ")),

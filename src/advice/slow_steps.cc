@@ -14,6 +14,7 @@
 namespace moesh::advice {
 namespace {
 
+using sharding::Check;
 using sharding::Finding;
 using sharding::Severity;
 
@@ -66,7 +67,7 @@ void find_waits(const StepView& view, std::vector<Finding>& findings) {
   const forecast::Forecast& forecast = view.step.forecast;
   const double share = forecast.exposed / forecast.seconds;
   if (!has_target(view.session) || !forecast.is_of_chips || !forecast.fits() || share < kShareWorthSaying) return;
-  Finding f{Severity::warning, "waits", "the step",
+  Finding f{Severity::warning, Check::waits, "the step",
             fmt::format("kernels wait for communication {:.0f}% of the step, which can be avoided", 100 * share),
             most_waited_for(forecast),
             fmt::format("{} of {} a step", human_seconds(forecast.exposed), human_seconds(forecast.seconds))};
@@ -82,7 +83,7 @@ void find_exposed_exchange(const StepView& view, std::vector<Finding>& findings)
   double exposed = 0;
   for (const forecast::Sent& sent : forecast.collectives) exposed += sent.what.in_region ? sent.exposed : 0;
   if (moe.overlaps || view.session.shape.batch_parts > 1 || exposed < kShareOfExchange * forecast.seconds) return;
-  Finding f{Severity::info, "exposed-exchange", "the experts",
+  Finding f{Severity::info, Check::exposed_exchange, "the experts",
             fmt::format("experts wait for tokens {:.0f}% of the step", 100 * exposed / forecast.seconds),
             "num_moe_token_chunks, " + view.session.loaded.settings.origin("num_moe_token_chunks").where,
             fmt::format("{} of {} a step; in chunks or in parts of the batch, some are sent while others are multiplied",
@@ -99,7 +100,7 @@ void find_many_passes(const StepView& view, std::vector<Finding>& findings) {
   const config::Settings& settings = view.session.loaded.settings;
   const std::int64_t passes = settings.integer("gradient_accumulation_steps");
   if (!has_target(view.session) || !view.step.forecast.is_of_chips || !view.step.forecast.fits() || passes == 1) return;
-  Finding f{Severity::warning, "many-passes", "the passes", fmt::format("a step takes {} passes, and need not", passes),
+  Finding f{Severity::warning, Check::many_passes, "the passes", fmt::format("a step takes {} passes, and need not", passes),
             "gradient_accumulation_steps, " + settings.origin("gradient_accumulation_steps").where,
             "each gathers the weights and reads them, and has few rows for each expert"};
   f.tries = fewer_passes(settings);
@@ -112,7 +113,7 @@ void find_dense_experts(const StepView& view, std::vector<Finding>& findings) {
   const config::Settings& settings = view.session.loaded.settings;
   const bool is_dense = view.session.shape.is_moe() && moe.strategy == config::MoeStrategy::dense && moe.experts > moe.experts_per_token;
   if (!has_target(view.session) || !view.step.forecast.is_of_chips || !is_dense) return;
-  Finding f{Severity::warning, "dense-experts", "the experts", "every expert computes every token",
+  Finding f{Severity::warning, Check::dense_experts, "the experts", "every expert computes every token",
             "sparse_matmul=false, " + settings.origin("sparse_matmul").where,
             fmt::format("a token chooses {} of {}, so they do {:.3g} times the work", moe.experts_per_token, counted(moe.experts, "expert"),
                         static_cast<double>(moe.experts) / static_cast<double>(moe.experts_per_token))};
@@ -124,7 +125,7 @@ void find_dense_experts(const StepView& view, std::vector<Finding>& findings) {
 void find_wide_products(const StepView& view, std::vector<Finding>& findings) {
   const config::Settings& settings = view.session.loaded.settings;
   if (!has_target(view.session) || !view.step.forecast.is_of_chips || settings.text("dtype") != "float32") return;
-  Finding f{Severity::warning, "float32-products", "the step", "products are computed in float32, for which the chip is slow",
+  Finding f{Severity::warning, Check::float32_products, "the step", "products are computed in float32, for which the chip is slow",
             "dtype=float32, " + settings.origin("dtype").where, human_seconds(view.step.forecast.seconds) + " a step"};
   f.tries = {{"dtype=bfloat16"}};
   if (!settings.is_default("matmul_precision")) f.tries.push_back({"matmul_precision=default"});

@@ -54,6 +54,12 @@ void add_tries(std::vector<Keys> more, std::vector<Keys>& tries) {
   for (Keys& keys : more) add_try(std::move(keys), tries);
 }
 
+bool is_told_unused(const std::vector<Finding>& findings, Check check, const std::string& axis) {
+  return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
+    return f.check == check && std::find(f.unused_axes.begin(), f.unused_axes.end(), axis) != f.unused_axes.end();
+  });
+}
+
 bool has_errors(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.severity == Severity::error; });
 }
@@ -67,6 +73,36 @@ std::string_view name_of(Severity severity) {
   return "?";
 }
 
+std::string_view name_of(Check check) {
+  switch (check) {
+    case Check::absent_axis: return "absent-axis";
+    case Check::blocked_by_one: return "blocked-by-one";
+    case Check::competing_dims: return "competing-dims";
+    case Check::dearer_strategy: return "dearer-strategy";
+    case Check::dense_experts: return "dense-experts";
+    case Check::does_not_fit: return "does-not-fit";
+    case Check::exposed_exchange: return "exposed-exchange";
+    case Check::fits_narrowly: return "fits-narrowly";
+    case Check::float32_products: return "float32-products";
+    case Check::idle_rule: return "idle-rule";
+    case Check::many_passes: return "many-passes";
+    case Check::not_planned: return "not-planned";
+    case Check::repeated_state: return "repeated-state";
+    case Check::repeated_work: return "repeated-work";
+    case Check::sharding_tolerance: return "sharding-tolerance";
+    case Check::shared_tokens: return "shared-tokens";
+    case Check::slow_link: return "slow-link";
+    case Check::small_batch: return "small-batch";
+    case Check::stages_not_run: return "stages-not-run";
+    case Check::uneven: return "uneven";
+    case Check::unruled_label: return "unruled-label";
+    case Check::unused_axis: return "unused-axis";
+    case Check::waits: return "waits";
+    case Check::whole_weights: return "whole-weights";
+  }
+  return "?";
+}
+
 std::string to_text(const std::vector<Finding>& findings, int width) {
   if (findings.empty()) return "nothing odd.\n";
   std::string text;
@@ -74,7 +110,7 @@ std::string to_text(const std::vector<Finding>& findings, int width) {
   for (const Finding& f : findings) {
     ++counts[f.severity];
     const std::string_view severity = name_of(f.severity);
-    const std::string said = wrapped(fmt::format("{}: {} [{}]\n", severity, f.what, f.check), width, 2);
+    const std::string said = wrapped(fmt::format("{}: {} [{}]\n", severity, f.what, name_of(f.check)), width, 2);
     text += painted(severity, colour_of(f.severity), Stream::out) + said.substr(severity.size());
     text += wrapped(fmt::format("  where: {}\n  cost:  {}\n", f.where, f.cost), width, 7) + fix_lines(f, width);
   }
@@ -107,7 +143,7 @@ std::string list_json(const std::vector<Finding>& findings) {
   JsonWriter json;
   json.begin_array();
   for (const Finding& f : findings) {
-    json.line().begin_object().key("severity").value(name_of(f.severity)).key("check").value(f.check).key("about").value(f.about);
+    json.line().begin_object().key("severity").value(name_of(f.severity)).key("check").value(name_of(f.check)).key("about").value(f.about);
     json.key("what").value(f.what).key("where").value(f.where).key("cost").value(f.cost);
     json.key("fix").value(f.fixes.empty() ? f.fix : shell_line(f.fixes.front().keys));
     write_fixes(f, json);

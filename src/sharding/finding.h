@@ -12,6 +12,34 @@ namespace moesh::sharding {
 
 enum class Severity : std::uint8_t { error, warning, info };
 
+// What a finding is of.
+enum class Check : std::uint8_t {
+  absent_axis,
+  blocked_by_one,
+  competing_dims,
+  dearer_strategy,
+  dense_experts,
+  does_not_fit,
+  exposed_exchange,
+  fits_narrowly,
+  float32_products,
+  idle_rule,
+  many_passes,
+  not_planned,
+  repeated_state,
+  repeated_work,
+  sharding_tolerance,
+  shared_tokens,
+  slow_link,
+  small_batch,
+  stages_not_run,
+  uneven,
+  unruled_label,
+  unused_axis,
+  waits,
+  whole_weights,
+};
+
 using config::Keys;
 
 // Settings that fix a finding if they are added to the request, with the planner's figures for them.
@@ -37,7 +65,7 @@ void add_tries(std::vector<Keys> more, std::vector<Keys>& tries);
 
 struct Finding {
   Severity severity = Severity::warning;
-  std::string check;  // "competing-dims", for scripts
+  Check check = Check::uneven;
   std::string about;  // the part of the layout that it is about; with `check` it identifies the finding in a changed layout
   std::string what;
   std::string where;
@@ -48,12 +76,17 @@ struct Finding {
                                  // unless it `stays`
   bool stays = false;            // as a remark, if a gain is required and no fix brings it
   std::vector<Fix> fixes = {};   // the tries that were found to fix it, the fastest first
+  std::vector<std::string> unused_axes = {};  // the axes that nothing, or some of the parameters, leave out
 };
+
+// Whether a finding of that check says that the axis is left out.
+bool is_told_unused(const std::vector<Finding>& findings, Check check, const std::string& axis);
 
 bool has_errors(const std::vector<Finding>& findings);
 std::string to_text(const std::vector<Finding>& findings, int width = 0);  // `width` of the terminal; 0: unlimited
 std::string to_json(const std::vector<Finding>& findings);
 std::string list_json(const std::vector<Finding>& findings);  // the array alone
 std::string_view name_of(Severity severity);
+std::string_view name_of(Check check);  // "competing-dims", for scripts
 
 }  // namespace moesh::sharding

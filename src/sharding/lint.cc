@@ -77,22 +77,17 @@ Keys with_rules(const Layout& layout, const Rules& rules) {
 
 namespace {
 
-// If parameters leave out an axis, and nothing else uses it either, both findings have one cause. Only "sharding-tolerance" is kept if
-// it is an error, else only "unused-axis" if that covers all of the axes left out.
+// If parameters leave out an axis, and nothing else uses it either, both findings have one cause. Only that of the parameters is kept if
+// it is an error, else only that of the axis, if there is one for each of the axes that are left out.
 void drop_what_is_told(Findings& findings) {
-  std::set<std::string> unused;
-  for (const Finding& f : findings) {
-    if (f.check == "unused-axis") unused.insert(f.about);
-  }
-  const auto left = std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.check == "sharding-tolerance"; });
+  const auto left = std::find_if(findings.begin(), findings.end(), [](const Finding& f) { return f.check == Check::sharding_tolerance; });
   if (left == findings.end()) return;
-  const std::vector<std::string> axes = split(left->about, ',');
+  const std::vector<std::string> axes = left->unused_axes;
+  const auto is_unused = [&](const std::string& axis) { return is_told_unused(findings, Check::unused_axis, axis); };
   if (left->severity == Severity::error) {
-    const auto is_left = [&](const std::string& name) {
-      return std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) { return trim(axis) == name; });
-    };
-    std::erase_if(findings, [&](const Finding& f) { return f.check == "unused-axis" && is_left(f.about); });
-  } else if (std::all_of(axes.begin(), axes.end(), [&](const std::string& axis) { return unused.contains(std::string(trim(axis))); })) {
+    const auto is_left = [&](const std::string& axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
+    std::erase_if(findings, [&](const Finding& f) { return f.check == Check::unused_axis && is_left(f.about); });
+  } else if (std::all_of(axes.begin(), axes.end(), is_unused)) {
     findings.erase(left);
   }
 }

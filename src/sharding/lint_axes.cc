@@ -47,9 +47,10 @@ void find_unused_axes(const Layout& layout, const LintOptions& options, Findings
     const auto index = static_cast<AxisIndex>(i);
     const auto has_use = [&](const LaidTensor* tensor) { return shards_a_dim(tensor->spec, index); };
     if (axis.size() == 1 || std::any_of(all.begin(), all.end(), has_use)) continue;
-    Finding f{Severity::warning, "unused-axis", axis.name, fmt::format("axis {} shards nothing", axis.name),
+    Finding f{Severity::warning, Check::unused_axis, axis.name, fmt::format("axis {} shards nothing", axis.name),
               "mesh axis " + axis_words(axis), fmt::format("{} devices hold and compute the same", axis.size()),
               fmt::format("{}=1, or a rule that uses it", mesh::key_for(mesh::Level::ici, axis.name))};
+    f.unused_axes = {axis.name};
     f.tries = given_away(layout, index, 1);
     add_try(with_batch_on(layout, axis.name), f.tries);
     add_tries(other_sets(options.sets), f.tries);
@@ -172,11 +173,12 @@ void find_unspread(const Layout& layout, const LintOptions& options, Findings& f
     for (const AxisIndex axis : left.axes) axes.insert(layout.mesh.axis(axis).name);
   }
   const std::string names = join({axes.begin(), axes.end()}, ", ");
-  Finding f{options.tolerance_is_asked ? Severity::error : Severity::warning, "sharding-tolerance", names,
+  Finding f{options.tolerance_is_asked ? Severity::error : Severity::warning, Check::sharding_tolerance, names,
             fmt::format("{:.1f} % of the parameters leave out an axis that could shard them ({}); sharding_tolerance allows {:.1f} %{}",
                         100 * found.share, names, 100 * options.tolerance,
                         options.tolerance_is_asked ? ", so `moesh train` refuses it" : ""),
             join(words, "; "), unspread_cost(found, layout), "a rule that lays one of these dims on the axis"};
+  f.unused_axes = {axes.begin(), axes.end()};
   f.tries = ways_to_spread(found, layout, options);
   findings.push_back(std::move(f));
 }
@@ -185,7 +187,7 @@ void find_unspread(const Layout& layout, const LintOptions& options, Findings& f
 void find_stages(const Layout& layout, Findings& findings) {
   const auto stage = layout.mesh.find("stage");
   if (!stage || layout.mesh.axis(*stage).size() == 1) return;
-  Finding f{Severity::warning, "stages-not-run", "stage",
+  Finding f{Severity::warning, Check::stages_not_run, "stage",
             fmt::format("axis stage={} makes pipeline stages, which are laid out, but not run yet", layout.mesh.size_of("stage")),
             "the mesh", "`moesh train` and `moesh verify` refuse this layout",
             "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices"};

@@ -35,7 +35,7 @@ void find_dearer_strategy(const LaidRegion& r, std::vector<Finding>& findings) {
   const double chosen = is_ring ? ring : exchange;
   const double other = is_ring ? exchange : ring;
   if (chosen < kWorthSaying * other) return;
-  Finding f{Severity::info, "dearer-strategy", "the experts",
+  Finding f{Severity::info, Check::dearer_strategy, "the experts",
             fmt::format("{} a token over {} devices: {} sends more than {} would",
                         counted(static_cast<std::int64_t>(r.choices), "expert"), r.devices,
                         is_ring ? "a ring" : "an all-to-all", is_ring ? "an all-to-all" : "a ring"),
@@ -53,7 +53,7 @@ void find_shared_tokens(const LaidRegion& r, const mesh::Mesh& mesh, std::vector
   const double summed = 2 * r.tokens * (n - 1) / n * r.token_bytes;  // a reduce-scatter and an all-gather
   const double alone = exchange_bytes(r.tokens / n, r);
   if (summed < kWorthSaying * alone) return;
-  Finding f{Severity::info, "shared-tokens", "the experts",
+  Finding f{Severity::info, Check::shared_tokens, "the experts",
             fmt::format("{} devices along {} have the same {} and other experts", r.devices, axis_words(r, mesh),
                         counted(static_cast<std::int64_t>(r.tokens), "token")),
             r.path,

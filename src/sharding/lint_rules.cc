@@ -80,7 +80,7 @@ void try_without(const Layout& layout, const std::vector<std::size_t>& rules, co
 }
 
 Finding unborne(const config::AxisRule& rule, const std::string& meant) {
-  Finding f{Severity::warning, "idle-rule", rule.label, fmt::format("rule {} never applies", words_of_rule(rule)), rule.where,
+  Finding f{Severity::warning, Check::idle_rule, rule.label, fmt::format("rule {} never applies", words_of_rule(rule)), rule.where,
             "no tensor of this model bears the label", "correct the label, or remove the rule"};
   if (!meant.empty()) f.fix = fmt::format("the label {}, if it was meant", meant);
   return f;
@@ -109,7 +109,7 @@ void find_idle_rules(const Layout& layout, Findings& findings) {
       words.push_back(words_of_rule(layout.rules[r]));
       places.push_back(layout.rules[r].where);
     }
-    findings.push_back({Severity::warning, "idle-rule", words.front(),
+    findings.push_back({Severity::warning, Check::idle_rule, words.front(),
                         rules.size() == 1 ? fmt::format("rule {} never applies", words.front())
                                           : fmt::format("rules {} never apply", few_of(words)),
                         few_of(places), why, rules.size() == 1 ? "move it up, or remove it" : "move them up, or remove them"});
@@ -141,7 +141,7 @@ void find_absent_axes(const Layout& layout, Findings& findings) {
   }
   if (rules.empty()) return;
   const std::string axes = join({absent.begin(), absent.end()}, ", ");
-  findings.push_back({Severity::warning, "absent-axis", axes,
+  findings.push_back({Severity::warning, Check::absent_axis, axes,
                       fmt::format("{} {} {} {}, which the mesh lacks", rules.size() == 1 ? "rule" : "rules", few_of(rules),
                                   rules.size() == 1 ? "names" : "name", axes),
                       few_of(places),
@@ -167,7 +167,7 @@ void find_unruled_labels(const Layout& layout, Findings& findings) {
   if (unruled.empty()) return;
   std::vector<std::string> names;
   for (const auto& [label, path] : unruled) names.push_back(label);
-  findings.push_back({Severity::info, "unruled-label", names.front(), "no rule names the labels " + few_of(names),
+  findings.push_back({Severity::info, Check::unruled_label, names.front(), "no rule names the labels " + few_of(names),
                       fmt::format("e.g. {}", unruled.begin()->second), "dims that bear them are whole on every device",
                       fmt::format("- [{}, [AXIS]] in the rule set, if that was not meant", names.front())});
 }
@@ -235,7 +235,7 @@ void find_competing_dims(const Layout& layout, Findings& findings) {
   for (const auto& [key, c] : competitions(layout)) {
     const std::string& axis = layout.mesh.axis(c.axis).name;
     const bool dispatch = c.loser == labels::activation_exp && axis == "expert";
-    Finding f{Severity::warning, "competing-dims", key,
+    Finding f{Severity::warning, Check::competing_dims, key,
               fmt::format("dims {} and {} of one value both claim axis {}; {} wins ({} stands before {})", c.winner, c.loser, axis,
                           c.winner, c.winning_rule, c.losing_rule),
               few_of(c.paths),
@@ -270,7 +270,7 @@ void find_blocked_by_one(const Layout& layout, Findings& findings) {
       if (!by_one || shards_of(rule, layout.mesh) <= shards(tensor.spec.dims[step.dim], layout.mesh)) continue;
       if (!told.emplace(step.rule, findings.size()).second) continue;
       const std::string& axis = layout.mesh.axis(step.blocking_axis).name;
-      Finding f{Severity::warning, "blocked-by-one", rule.label,
+      Finding f{Severity::warning, Check::blocked_by_one, rule.label,
                 fmt::format("the rule for {} was passed over for axis {}, which has size 1", rule.label, axis),
                 fmt::format("{} (rule at {})", tensor.path, rule.where),
                 fmt::format("dim {} stays whole: {} a device", step.dim,

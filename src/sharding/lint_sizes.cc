@@ -101,7 +101,7 @@ void find_uneven(const Layout& layout, const LintOptions& options, Findings& fin
     const std::int64_t blocks = shards(one.axes, layout.mesh);
     const std::int64_t block = divide_up(one.size, blocks);
     const std::int64_t used = divide_up(one.size, block);
-    Finding f{one.severity, "uneven", one.key(layout.mesh),
+    Finding f{one.severity, Check::uneven, one.key(layout.mesh),
               fmt::format("{} of size {} does not divide over {} ({}); it divides over {}", labels_of(one), one.size,
                           counted(blocks, "shard"), axis_names(one.axes, layout.mesh), divisors_of(one.size)),
               few_of(one.places),
@@ -161,7 +161,7 @@ void find_small_batch(const Layout& layout, const LintOptions& options, Findings
   const std::int64_t blocks = shards(axes, layout.mesh);
   const std::string on = axis_names(axes, layout.mesh);
   Finding f;
-  f.check = "small-batch";
+  f.check = Check::small_batch;
   f.about = "the batch";
   f.where = fmt::format("{}, over {}", strict != nullptr ? "the rows that experts take" : "the input", on);
   if (!is_loaded_evenly || strict != nullptr) {

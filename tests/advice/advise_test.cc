@@ -16,6 +16,7 @@
 namespace moesh::advice {
 namespace {
 
+using sharding::Check;
 using sharding::Finding;
 using sharding::Severity;
 
@@ -27,10 +28,10 @@ Advice advice_on(const std::string& request) { return advice_on(test::words_of(r
 
 std::string told(const Advice& advice) { return sharding::to_text(advice.findings); }
 
-std::set<std::string> errors_of(const Advice& advice) {
-  std::set<std::string> errors;
+std::set<std::pair<Check, std::string>> errors_of(const Advice& advice) {
+  std::set<std::pair<Check, std::string>> errors;
   for (const Finding& f : advice.findings) {
-    if (f.severity == Severity::error) errors.insert(f.check + " " + f.about);
+    if (f.severity == Severity::error) errors.emplace(f.check, f.about);
   }
   return errors;
 }
@@ -43,9 +44,9 @@ void expect_mended(const std::string& request, const Advice& before, const Findi
     for (const Finding& f : after.findings) {
       EXPECT_FALSE(f.check == finding.check && f.about == finding.about) << join(fix.keys, " ") << "\n" << told(after);
     }
-    const std::set<std::string> known = errors_of(before);
-    for (const std::string& error : errors_of(after)) {
-      const bool was_not_planned = error.starts_with("does-not-fit") && !before.forecast;
+    const auto known = errors_of(before);
+    for (const auto& error : errors_of(after)) {
+      const bool was_not_planned = error.first == Check::does_not_fit && !before.forecast;
       EXPECT_TRUE(known.contains(error) || was_not_planned) << join(fix.keys, " ") << "\n" << told(after);
     }
     if (after.forecast && fix.peak > 0) {
@@ -54,7 +55,7 @@ void expect_mended(const std::string& request, const Advice& before, const Findi
   }
 }
 
-void expect_spoken(const std::string& check, const std::vector<std::string>& requests) {
+void expect_spoken(Check check, const std::vector<std::string>& requests) {
   for (const std::string& request : requests) {
     SCOPED_TRACE(request);
     const Advice advice = advice_on(request);
@@ -68,7 +69,7 @@ void expect_spoken(const std::string& check, const std::vector<std::string>& req
 
 // Sizes that the mesh axes do not divide: heads, experts, vocabularies, embeddings.
 TEST(AdviseSlow, MendsTenDimsThatDoNotDivide) {
-  expect_spoken("uneven", {
+  expect_spoken(Check::uneven, {
       "model_name=llama3-8b compile_topology=v5p-32 ici_tensor_parallelism=16 ici_fsdp_parallelism=1",
       "model_name=llama3-70b compile_topology=h100-64 ici_tensor_parallelism=16 ici_fsdp_parallelism=4 "
       "per_device_batch_size=1",
@@ -91,7 +92,7 @@ TEST(AdviseSlow, MendsTenDimsThatDoNotDivide) {
 
 // Batches that their mesh axes do not divide, or that have fewer rows than those axes have devices.
 TEST(AdviseSlow, MendsTenBatchesBelowTheirAxes) {
-  expect_spoken("small-batch", {
+  expect_spoken(Check::small_batch, {
       "model_name=llama3-8b compile_topology=v5p-32 ici_fsdp_parallelism=16 per_device_batch_size=0.25",
       "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=0.5",
       "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=1.5",
@@ -143,7 +144,7 @@ TEST(AdviseSlow, PlansEachFixThatItOffers) {
 
 // Parameters that an axis does not shard, because the rules lack it or because the rule set is meant for another use of the axis.
 TEST(AdviseSlow, MendsTenParametersThatLeaveAxesOut) {
-  expect_spoken("sharding-tolerance", {
+  expect_spoken(Check::sharding_tolerance, {
       "model_name=llama2-7b compile_topology=v6e-8 logical_axis_rules=[[embed_vocab,[]]]",
       "model_name=llama2-7b compile_topology=v6e-8 ici_tensor_parallelism=8 ici_fsdp_parallelism=1 "
       "logical_axis_rules=[[mlp,[]],[heads,[]],[q_heads,[]],[kv_heads,[]]]",
@@ -168,7 +169,7 @@ TEST(AdviseSlow, MendsTenParametersThatLeaveAxesOut) {
 
 // Axes that shard at most weights, so that their devices repeat the same work.
 TEST(AdviseSlow, MendsTenWorkThatDevicesRepeat) {
-  expect_spoken("repeated-work", {
+  expect_spoken(Check::repeated_work, {
       "model_name=llama2-7b compile_topology=v6e-8 override_logical_axis_rules=true "
       "logical_axis_rules=[[embed,[fsdp]],[mlp,[fsdp]],[activation_batch,[data]]]",
       "model_name=llama2-7b compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=4 "
@@ -205,7 +206,7 @@ TEST(AdviseSlow, MendsTenWorkThatDevicesRepeat) {
 
 // Axes that carry traffic in every layer across slices or nodes.
 TEST(AdviseSlow, MendsTenTrafficInEveryLayerOverSlowLinks) {
-  expect_spoken("slow-link", {
+  expect_spoken(Check::slow_link, {
       "model_name=deepseek2-16b compile_topology=h100-16 ici_expert_parallelism=16 ici_fsdp_parallelism=1 "
       "per_device_batch_size=4",
       "model_name=llama2-7b compile_topology=v4-32 compile_topology_num_slices=4 dcn_tensor_parallelism=4 "
@@ -231,7 +232,7 @@ TEST(AdviseSlow, MendsTenTrafficInEveryLayerOverSlowLinks) {
 
 // The capacity path without its dispatch flag: the batch takes the mesh axis that the experts need.
 TEST(AdviseSlow, MendsTenDispatchesThatLoseTheirExperts) {
-  expect_spoken("competing-dims", {
+  expect_spoken(Check::competing_dims, {
       "model_name=mixtral-8x7b compile_topology=mi355x-8 ici_expert_parallelism=-1 sparse_matmul=False "
       "capacity_factor=1.25 per_device_batch_size=11",
       "model_name=mixtral-8x7b compile_topology=mi300x-8 ici_expert_parallelism=8 ici_fsdp_parallelism=1 "
@@ -257,7 +258,7 @@ TEST(AdviseSlow, MendsTenDispatchesThatLoseTheirExperts) {
 
 // Mesh axes that shard no tensor.
 TEST(AdviseSlow, MendsUnusedAxes) {
-  expect_spoken("unused-axis", {
+  expect_spoken(Check::unused_axis, {
       "model_name=llama2-7b compile_topology=v6e-8 ici_expert_parallelism=2 override_logical_axis_rules=true "
       "logical_axis_rules=[[embed,[fsdp]],[activation_batch,[fsdp]]]",
       "model_name=llama2-7b compile_topology=v6e-8 ici_autoregressive_parallelism=2 "
@@ -279,37 +280,37 @@ TEST(AdviseSlow, MendsUnusedAxes) {
 
 // Ten rules of the command line that contradict others, the mesh or the model.
 TEST(AdviseSlow, MendsTenContradictoryRules) {
-  const std::vector<std::pair<std::string, std::string>> requests{
-      {"idle-rule",
+  const std::vector<std::pair<Check, std::string>> requests{
+      {Check::idle_rule,
        "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 logical_axis_rules=[[mpl,[tensor]]]"},
-      {"idle-rule",
+      {Check::idle_rule,
        "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 "
        "logical_axis_rules=[[mlp,[tensor]],[mlp,[fsdp]]]"},
-      {"idle-rule",
+      {Check::idle_rule,
        "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 "
        "logical_axis_rules=[[activation_batchs,[fsdp]]]"},
-      {"idle-rule",
+      {Check::idle_rule,
        "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 "
        "logical_axis_rules=[[embed,[fsdp]],[embed,[fsdp,tensor]]] ici_tensor_parallelism=2"},
-      {"idle-rule",
+      {Check::idle_rule,
        "model_name=mixtral-8x7b compile_topology=v5p-64 ici_expert_parallelism=4 per_device_batch_size=2 "
        "logical_axis_rules=[[expp,[expert]]]"},
-      {"idle-rule",
+      {Check::idle_rule,
        "model_name=mixtral-8x7b compile_topology=v5p-64 ici_expert_parallelism=4 per_device_batch_size=2 "
        "logical_axis_rules=[[exp,[expert]],[mlp_moe,[expert]]]"},
-      {"idle-rule",
+      {Check::idle_rule,
        "model_name=deepseek2-16b compile_topology=h100-16 ici_fsdp_parallelism=16 per_device_batch_size=2 "
        "logical_axis_rules=[[q_lora_rank,[fsdp]]]"},
-      {"idle-rule",
+      {Check::idle_rule,
        "model_name=llama3-8b compile_topology=h100-16 per_device_batch_size=2 "
        "logical_axis_rules=[[vocab,[fsdp]],[embed_vocab,[fsdp]]]"},
-      {"absent-axis",
+      {Check::absent_axis,
        "model_name=llama3-8b compile_topology=h100-16 per_device_batch_size=2 mesh_axes=[data,fsdp,tensor] "
        "override_logical_axis_rules=true "
        "logical_axis_rules=[[activation_batch,[data,fsdp]],[activation_batch_attn,[data,fsdp]],"
        "[activation_kv_batch,[data,fsdp]],[activation_embed_and_logits_batch,[data,fsdp]],[embed,[fsdp]],"
        "[embed_vocab,[fsdp]],[mlp,[tensor,expert]]]"},
-      {"blocked-by-one",
+      {Check::blocked_by_one,
        "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 override_logical_axis_rules=true "
        "logical_axis_rules=[[activation_batch,[fsdp]],[activation_batch_attn,[fsdp]],"
        "[activation_kv_batch,[fsdp]],[activation_embed_and_logits_batch,[fsdp]],[mlp,[tensor]],[heads,[tensor]],"
@@ -345,11 +346,11 @@ TEST(AdviseSlow, IsSilentOnSoundLayouts) {
                                     "model_name=deepseek3-671b compile_topology=h200-512 ici_expert_parallelism=64 ici_fsdp_parallelism=8 "
                                     "max_target_length=4096 per_device_batch_size=1"}) {
     const Advice advice = advice_on(request);
-    for (const Finding& f : advice.findings) EXPECT_EQ(f.check, "exposed-exchange") << request << "\n" << told(advice);
+    for (const Finding& f : advice.findings) EXPECT_EQ(f.check, Check::exposed_exchange) << request << "\n" << told(advice);
   }
 }
 
-const Finding* find(const Advice& advice, std::string_view check) {
+const Finding* find(const Advice& advice, Check check) {
   const auto found = std::find_if(advice.findings.begin(), advice.findings.end(), [&](const Finding& f) { return f.check == check; });
   return found == advice.findings.end() ? nullptr : &*found;
 }
@@ -357,21 +358,21 @@ const Finding* find(const Advice& advice, std::string_view check) {
 TEST(AdviseSlow, FindsPassesThatABatchNeedNotTake) {
   const std::string request = "model_name=gemma3-27b compile_topology=b200-64 ici_data_parallelism=8 ici_fsdp_parallelism=8 per_device_batch_size=";
   const Advice many = advice_on(request + "1 gradient_accumulation_steps=8");
-  const Finding* found = find(many, "many-passes");
+  const Finding* found = find(many, Check::many_passes);
   ASSERT_NE(found, nullptr) << told(many);
   EXPECT_EQ(found->fixes.front().keys, (Keys{"per_device_batch_size=8", "gradient_accumulation_steps=1"}));
-  EXPECT_EQ(find(advice_on(request + "8 gradient_accumulation_steps=1"), "many-passes"), nullptr);
+  EXPECT_EQ(find(advice_on(request + "8 gradient_accumulation_steps=1"), Check::many_passes), nullptr);
 }
 
 TEST(AdviseSlow, FindsExpertsThatComputeEveryToken) {
   const std::string request = "model_name=deepseek3-671b compile_topology=v5p-512 ici_expert_parallelism=16 per_device_batch_size=1 ";
   const Advice dense = advice_on(request + "sparse_matmul=False");
-  const Finding* found = find(dense, "dense-experts");
+  const Finding* found = find(dense, Check::dense_experts);
   ASSERT_NE(found, nullptr) << told(dense);
   EXPECT_EQ(found->cost, "a token chooses 8 of 256 experts, so they do 32 times the work");
   EXPECT_GT(found->fixes.front().faster, 2);
-  EXPECT_EQ(find(advice_on(request + "sparse_matmul=False capacity_factor=1.25"), "dense-experts"), nullptr);
-  EXPECT_EQ(find(advice_on(request), "dense-experts"), nullptr);
+  EXPECT_EQ(find(advice_on(request + "sparse_matmul=False capacity_factor=1.25"), Check::dense_experts), nullptr);
+  EXPECT_EQ(find(advice_on(request), Check::dense_experts), nullptr);
 }
 
 // Of a step in which experts wait for tokens a tenth of the time, chunks of these hide some of it.
@@ -380,7 +381,7 @@ TEST(AdviseSlow, FindsAnExchangeThatChunksWouldHide) {
       "model_name=deepseek3-671b base_num_decoder_layers=8 override_model_config=true compile_topology=v5p-512 ici_fsdp_parallelism=8 "
       "ici_expert_parallelism=32 per_device_batch_size=2 max_target_length=4096 sparse_matmul=true ragged_buffer_factor=1.5 ";
   const Advice exposed = advice_on(request);
-  const Finding* found = find(exposed, "exposed-exchange");
+  const Finding* found = find(exposed, Check::exposed_exchange);
   ASSERT_NE(found, nullptr) << told(exposed);
   EXPECT_EQ(found->severity, sharding::Severity::info);
   EXPECT_TRUE(found->what.starts_with("experts wait for tokens ")) << found->what;
@@ -388,7 +389,7 @@ TEST(AdviseSlow, FindsAnExchangeThatChunksWouldHide) {
   ASSERT_FALSE(found->fixes.empty());
   EXPECT_EQ(found->fixes.front().keys.front(), "use_batch_split_schedule=true");
   EXPECT_GE(found->fixes.front().faster, 1.05);
-  EXPECT_EQ(find(advice_on(joined(test::words_of(request), found->fixes.front().keys)), "exposed-exchange"), nullptr);
+  EXPECT_EQ(find(advice_on(joined(test::words_of(request), found->fixes.front().keys)), Check::exposed_exchange), nullptr);
 }
 
 // Steps that wait for the weights' gathers or for the batch's passes, and need not. Every fix gives the speed that it promises.
@@ -407,11 +408,12 @@ TEST(AdviseSlow, MakesTenStepsThatWaitFaster) {
         "model_name=gpt-oss-120b compile_topology=h200-64 per_device_batch_size=1"}) {
     SCOPED_TRACE(request);
     const Advice before = advice_on(request);
-    const auto found = std::find_if(before.findings.begin(), before.findings.end(),
-                                    [](const Finding& f) { return f.check == "waits" || f.check == "slow-link" || f.check == "many-passes"; });
+    const auto found = std::find_if(before.findings.begin(), before.findings.end(), [](const Finding& f) {
+      return f.check == Check::waits || f.check == Check::slow_link || f.check == Check::many_passes;
+    });
     ASSERT_NE(found, before.findings.end()) << told(before);
     ASSERT_FALSE(found->fixes.empty());
-    EXPECT_GE(found->fixes.front().faster, found->check == "slow-link" ? 1.02 : 1.2);
+    EXPECT_GE(found->fixes.front().faster, found->check == Check::slow_link ? 1.02 : 1.2);
     for (const sharding::Fix& fix : found->fixes) {
       const Advice after = advice_on(joined(test::words_of(request), fix.keys));
       ASSERT_TRUE(after.forecast) << told(after);
@@ -422,12 +424,13 @@ TEST(AdviseSlow, MakesTenStepsThatWaitFaster) {
 }
 
 TEST(Advise, TellsOfProductsInFloat32) {
-  expect_spoken("float32-products", {"model_name=llama2-7b compile_topology=a100-8 dtype=float32 per_device_batch_size=1 matmul_precision=highest",
-                                     "model_name=mixtral-8x7b compile_topology=v5p-64 dtype=float32 per_device_batch_size=4 matmul_precision=highest",
-                                     "model_name=gemma2-2b compile_topology=v6e-8 dtype=float32 matmul_precision=high"});
+  expect_spoken(Check::float32_products,
+                {"model_name=llama2-7b compile_topology=a100-8 dtype=float32 per_device_batch_size=1 matmul_precision=highest",
+                 "model_name=mixtral-8x7b compile_topology=v5p-64 dtype=float32 per_device_batch_size=4 matmul_precision=highest",
+                 "model_name=gemma2-2b compile_topology=v6e-8 dtype=float32 matmul_precision=high"});
   for (const std::string request : {"model_name=llama2-7b compile_topology=cpu-8 dtype=float32 per_device_batch_size=1",
                                     "model_name=llama2-7b compile_topology=a100-8 weight_dtype=float32 per_device_batch_size=1"}) {
-    for (const Finding& f : advice_on(request).findings) EXPECT_NE(f.check, "float32-products") << request;
+    for (const Finding& f : advice_on(request).findings) EXPECT_NE(f.check, Check::float32_products) << request;
   }
 }
 
@@ -435,7 +438,7 @@ TEST(Advise, TellsOfProductsInFloat32) {
 TEST(Advise, OffersNoSlowerStepWhereAFasterOneIsAtHand) {
   const Advice advice = advice_on("model_name=llama2-7b compile_topology=v6e-32 per_device_batch_size=0.3");
   const auto found =
-      std::find_if(advice.findings.begin(), advice.findings.end(), [](const Finding& f) { return f.check == "small-batch"; });
+      std::find_if(advice.findings.begin(), advice.findings.end(), [](const Finding& f) { return f.check == Check::small_batch; });
   ASSERT_NE(found, advice.findings.end()) << told(advice);
   ASSERT_FALSE(found->fixes.empty());
   for (const sharding::Fix& fix : found->fixes) EXPECT_GE(fix.faster, 1) << join(fix.keys, " ");
@@ -465,7 +468,7 @@ TEST(AdviseSlow, AgreesWithThePlannerOnWhatCanBeLaidOut) {
     }
     const Advice advice = advise(request, *session);
     const bool has_error = std::any_of(advice.findings.begin(), advice.findings.end(), [](const Finding& f) {
-      return f.severity == Severity::error && f.check != "does-not-fit" && f.check != "sharding-tolerance";
+      return f.severity == Severity::error && f.check != Check::does_not_fit && f.check != Check::sharding_tolerance;
     });
     EXPECT_EQ(has_error, !try_keys(request, {})) << join(request, " ") << "\n" << told(advice);
     ++(has_error ? refused : planned);
@@ -477,7 +480,7 @@ TEST(AdviseSlow, AgreesWithThePlannerOnWhatCanBeLaidOut) {
 TEST(Advise, PutsFirstThatAStepDoesNotFit) {
   const Advice advice = advice_on("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1");
   ASSERT_FALSE(advice.findings.empty());
-  EXPECT_EQ(advice.findings.front().check, "does-not-fit");
+  EXPECT_EQ(advice.findings.front().check, Check::does_not_fit);
   EXPECT_EQ(advice.findings.front().fixes.front().keys, (Keys{"ici_data_parallelism=1", "ici_fsdp_parallelism=8"}));
 }
 
@@ -507,7 +510,7 @@ TEST(Advise, SaysWhyAStepCannotBePlanned) {
       "ici_autoregressive_parallelism=3 per_device_batch_size=1 "
       "logical_axis_rules=[[activation_vocab,[autoregressive]],[vocab,[]],[q_heads,[]],[kv_heads,[]],[heads,[]],[mlp,[]]]");
   ASSERT_FALSE(advice.findings.empty());
-  EXPECT_EQ(advice.findings.front().check, "not-planned") << told(advice);
+  EXPECT_EQ(advice.findings.front().check, Check::not_planned) << told(advice);
   EXPECT_FALSE(advice.forecast);
 }
 

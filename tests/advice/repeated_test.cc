@@ -9,6 +9,7 @@
 namespace moesh::advice {
 namespace {
 
+using sharding::Check;
 using sharding::Finding;
 
 const std::string kData = "model_name=llama2-7b compile_topology=h100-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 per_device_batch_size=1 ";
@@ -16,7 +17,7 @@ const std::string kData = "model_name=llama2-7b compile_topology=h100-8 ici_data
 std::vector<Finding> repeated_state(const Planned& planned) {
   std::vector<Finding> findings;
   find_repeated({planned.session, planned.step}, {}, findings);
-  std::erase_if(findings, [](const Finding& f) { return f.check != "repeated-state"; });
+  std::erase_if(findings, [](const Finding& f) { return f.check != Check::repeated_state; });
   return findings;
 }
 
@@ -35,6 +36,15 @@ TEST(RepeatedState, IsToldWithItsShareOfTheMemory) {
   EXPECT_EQ(found[0].what, fmt::format("the 2 devices along data have the same {} of parameters and moments each", human_bytes(state)));
   const double share = static_cast<double>(state) / static_cast<double>(planned.step.forecast.usable_memory);
   EXPECT_EQ(found[0].cost, fmt::format("{:.0f} % of a device's memory; spread over them {}", 100 * share, human_bytes(state / 2)));
+}
+
+// Parameters that leave an axis out are what devices along it have alike: one finding says so, however many axes it names.
+TEST(RepeatedState, IsNotToldAgainOfAnAxisThatParametersLeaveOut) {
+  const Planned planned = plan_step(test::words_of(kData));
+  std::vector<Finding> findings{{sharding::Severity::warning, Check::sharding_tolerance, "data, expert", "", "", ""}};
+  findings[0].unused_axes = {"data", "expert"};
+  find_repeated({planned.session, planned.step}, {}, findings);
+  EXPECT_EQ(findings.size(), 1u) << sharding::to_text(findings);
 }
 
 // Moments that wait in the host's memory take nothing of a device's.
@@ -61,7 +71,7 @@ TEST(WholeWeights, AreToldWithARuleThatShardsThem) {
     const Planned planned = plan_step(test::words_of(words));
     std::vector<Finding> findings;
     find_repeated({planned.session, planned.step}, {}, findings);
-    std::erase_if(findings, [](const Finding& f) { return f.check != "whole-weights"; });
+    std::erase_if(findings, [](const Finding& f) { return f.check != Check::whole_weights; });
     return findings;
   };
   const std::vector<Finding> whole = found(request);

@@ -14,6 +14,7 @@ namespace moesh::advice {
 namespace {
 
 using ::testing::HasSubstr;
+using sharding::Check;
 using sharding::Finding;
 using sharding::Severity;
 
@@ -30,7 +31,8 @@ Advice advice_of(const std::string& request) {
 }
 
 const Finding* slow_link_of(const Advice& advice) {
-  const auto found = std::find_if(advice.findings.begin(), advice.findings.end(), [](const Finding& f) { return f.check == "slow-link"; });
+  const auto found =
+      std::find_if(advice.findings.begin(), advice.findings.end(), [](const Finding& f) { return f.check == Check::slow_link; });
   return found == advice.findings.end() ? nullptr : &*found;
 }
 

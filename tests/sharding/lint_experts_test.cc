@@ -21,7 +21,7 @@ std::vector<Finding> findings_of(const std::string& request) {
 TEST(LintExperts, NamesTheCheaperWayForTokensToTravel) {
   const std::vector<Finding> found = findings_of("ici_fsdp_parallelism=4 ici_expert_parallelism=2");
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].check, "dearer-strategy");
+  EXPECT_EQ(found[0].check, Check::dearer_strategy);
   EXPECT_EQ(found[0].tries.front(), Keys{"use_ring_of_experts=true"});
   EXPECT_EQ(found[0].gain, Gain::speed);
   EXPECT_THAT(found[0].what, HasSubstr("an all-to-all sends more than a ring would"));
@@ -40,7 +40,7 @@ TEST(LintExperts, SaysWhatItCostsThatDevicesShareTheirTokens) {
   const std::vector<Finding> found = findings_of(
       "custom_mesh_and_rule=ep-tp ici_fsdp_parallelism=2 ici_expert_parallelism=4 num_experts_per_tok=1 n_routing_groups=-1 topk_routing_group=-1");
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].check, "shared-tokens");
+  EXPECT_EQ(found[0].check, Check::shared_tokens);
   EXPECT_THAT(found[0].what, HasSubstr("4 devices along expert have the same"));
 }
 

@@ -20,12 +20,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-std::vector<Finding> only(std::vector<Finding> findings, const std::string& check) {
+std::vector<Finding> only(std::vector<Finding> findings, Check check) {
   std::erase_if(findings, [&](const Finding& f) { return f.check != check; });
   return findings;
 }
 
-std::vector<Finding> found(const std::string& request, const std::string& check) {
+std::vector<Finding> found(const std::string& request, Check check) {
   const session::Session session = session::open(test::words_of(request), session::Evenness::reported);
   return only(lint(session.layout, {session.batch.micro_rows}), check);
 }
@@ -63,7 +63,7 @@ const std::string kMixed = "ici_expert_parallelism=4 ici_fsdp_parallelism=2 ";
 
 TEST(LintCompetingDims, FlagsTheCapacityPathWithTheFlagAsTheFix) {
   for (const std::string& mesh : {kAllExpert, kMixed}) {
-    const std::vector<Finding> findings = found(kCapacity + mesh, "competing-dims");
+    const std::vector<Finding> findings = found(kCapacity + mesh, Check::competing_dims);
     ASSERT_THAT(findings, SizeIs(1)) << mesh;
     EXPECT_EQ(findings[0].severity, Severity::warning);
     EXPECT_EQ(findings[0].tries.front(), Keys{"moe_dispatch_no_expert_sharding=true"});
@@ -78,16 +78,16 @@ TEST(LintCompetingDims, FlagsTheCapacityPathWithTheFlagAsTheFix) {
 
 TEST(LintCompetingDims, IsSatisfiedByTheFlag) {
   for (const std::string& mesh : {kAllExpert, kMixed}) {
-    EXPECT_THAT(found(kCapacity + mesh + "moe_dispatch_no_expert_sharding=true", "competing-dims"), IsEmpty()) << mesh;
+    EXPECT_THAT(found(kCapacity + mesh + "moe_dispatch_no_expert_sharding=true", Check::competing_dims), IsEmpty()) << mesh;
   }
 }
 
 TEST(LintCompetingDims, SaysNothingWhereTheExpertAxisIsOne) {
-  EXPECT_THAT(found(kCapacity + "ici_fsdp_parallelism=8", "competing-dims"), IsEmpty());
+  EXPECT_THAT(found(kCapacity + "ici_fsdp_parallelism=8", Check::competing_dims), IsEmpty());
 }
 
 TEST(LintCompetingDims, SaysNothingOfTheSparsePaths) {
-  EXPECT_THAT(found("model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4", "competing-dims"),
+  EXPECT_THAT(found("model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4", Check::competing_dims),
               IsEmpty());
 }
 
@@ -96,14 +96,14 @@ TEST(LintCompetingDims, ProposesAnotherOrderForOtherLabels) {
                                             rule("wide", {"x"}, "r.yml:3")};
   const Layout layout = made(test::mesh_of({{"x", 2}}), rules, {{"w", {"", "wide"}, {8, 8}}},
                              {{"h", {"batch", "activation_wide"}, {8, 8}}});
-  const std::vector<Finding> findings = only(lint(layout, {8}), "competing-dims");
+  const std::vector<Finding> findings = only(lint(layout, {8}), Check::competing_dims);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].fix, "move the rule of activation_wide before that of batch, or drop x from it");
   EXPECT_THAT(findings[0].what, HasSubstr("(r.yml:1 stands before r.yml:2)"));
 }
 
 TEST(LintIdleRule, FlagsARuleOfTheUsersForALabelThatNobodyBears) {
-  const std::vector<Finding> findings = found("model_name=llama2-7b logical_axis_rules=[[mpl,[tensor]]]", "idle-rule");
+  const std::vector<Finding> findings = found("model_name=llama2-7b logical_axis_rules=[[mpl,[tensor]]]", Check::idle_rule);
   ASSERT_GE(findings.size(), 1u);
   EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].what, "rule mpl -> [tensor] never applies");
@@ -115,14 +115,14 @@ TEST(LintIdleRule, FlagsARuleOfTheUsersForALabelThatNobodyBears) {
 // A label is suggested even if this model does not have it, here because it sends rows to its experts.
 TEST(LintIdleRule, GuessesTheLabelThatWasMeant) {
   const std::vector<Finding> findings =
-      found("model_name=mixtral-8x7b compile_topology=v5p-64 logical_axis_rules=[[activation_exps,[expert]]]", "idle-rule");
+      found("model_name=mixtral-8x7b compile_topology=v5p-64 logical_axis_rules=[[activation_exps,[expert]]]", Check::idle_rule);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].fix, "the label activation_exp, if it was meant");
 }
 
 TEST(LintIdleRule, FlagsARuleThatAnEarlierOneAlwaysBeats) {
   const std::vector<Finding> findings =
-      found("model_name=llama2-7b logical_axis_rules=[[mlp,[tensor]],[mlp,[fsdp]]]", "idle-rule");
+      found("model_name=llama2-7b logical_axis_rules=[[mlp,[tensor]],[mlp,[fsdp]]]", Check::idle_rule);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].what, "rule mlp -> [fsdp] never applies");
   EXPECT_EQ(findings[0].cost, "the rule at the command line settles the dim before");
@@ -133,14 +133,14 @@ TEST(LintIdleRule, NamesTheAxisThatAnotherDimOfTheValueHolds) {
   const std::string own =
       "model_name=llama2-7b compile_topology=v6e-8 override_logical_axis_rules=true logical_axis_rules=[[embed,[fsdp]],[mlp,[fsdp]],"
       "[heads,[fsdp]],[q_heads,[fsdp]],[kv_heads,[fsdp]]]";
-  const std::vector<Finding> findings = found(own, "idle-rule");
+  const std::vector<Finding> findings = found(own, Check::idle_rule);
   ASSERT_THAT(findings, SizeIs(1)) << "one cause";
   EXPECT_EQ(findings[0].cost, "axis fsdp is taken by embed of the same value");
   EXPECT_THAT(findings[0].what, HasSubstr("rules mlp -> [fsdp], heads -> [fsdp], q_heads -> [fsdp], kv_heads -> [fsdp] never apply"));
 }
 
 TEST(LintIdleRule, SaysNothingOfRulesThatComeWithMoesh) {
-  EXPECT_THAT(found("model_name=llama2-7b", "idle-rule"), IsEmpty());
+  EXPECT_THAT(found("model_name=llama2-7b", Check::idle_rule), IsEmpty());
 }
 
 // A copy of the base file or of a rule set gives no more findings than the original.
@@ -153,7 +153,7 @@ TEST(LintRules, SayNoMoreOfACopyThanOfTheFileThatCameWithMoesh) {
       const std::string request = "model_name=" + model + " compile_topology=v6e-8 ";
       const session::Session session = session::open(test::words_of(request + "custom_mesh_and_rule=" + copy));
       for (const Finding& f : lint(session.layout, {session.batch.micro_rows})) {
-        EXPECT_TRUE(f.check == "sharding-tolerance" || f.check == "competing-dims") << name << " " << model << ": " << f.what;
+        EXPECT_TRUE(f.check == Check::sharding_tolerance || f.check == Check::competing_dims) << name << " " << model << ": " << f.what;
       }
     }
   }
@@ -162,14 +162,14 @@ TEST(LintRules, SayNoMoreOfACopyThanOfTheFileThatCameWithMoesh) {
 TEST(LintIdleRule, SaysNothingWhenEveryRuleActs) {
   const Layout layout = made(test::mesh_of({{"x", 2}}), {rule("batch", {"x"}), rule("a", {"x"})}, {{"w", {"a"}, {8}}},
                              {{"h", {"batch"}, {8}}});
-  EXPECT_THAT(only(lint(layout, {8}), "idle-rule"), IsEmpty());
+  EXPECT_THAT(only(lint(layout, {8}), Check::idle_rule), IsEmpty());
 }
 
 TEST(LintAbsentAxis, NamesAxesOfARuleThatTheMeshLacks) {
   const Layout layout = made(test::mesh_of({{"fsdp", 2}}),
                              {rule("a", {"fsdp", "tensor"}, "mine.yml:4"), rule("b", {"tensor"}, "mine.yml:5")},
                              {{"p", {"a", "b"}, {8, 8}}}, {});
-  const std::vector<Finding> findings = only(lint(layout, {8}), "absent-axis");
+  const std::vector<Finding> findings = only(lint(layout, {8}), Check::absent_axis);
   ASSERT_THAT(findings, SizeIs(1)) << "one cause";
   EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].what, "rules a -> [fsdp, tensor], b -> [tensor] name tensor, which the mesh lacks");
@@ -179,27 +179,27 @@ TEST(LintAbsentAxis, NamesAxesOfARuleThatTheMeshLacks) {
 }
 
 TEST(LintAbsentAxis, SaysNothingOfRulesThatComeWithMoesh) {
-  EXPECT_THAT(found("model_name=llama2-7b custom_mesh_and_rule=ep-as-dp compile_topology=v6e-8", "absent-axis"), IsEmpty());
+  EXPECT_THAT(found("model_name=llama2-7b custom_mesh_and_rule=ep-as-dp compile_topology=v6e-8", Check::absent_axis), IsEmpty());
 }
 
 TEST(LintAbsentAxis, SaysNothingWhenTheMeshHasThemAll) {
-  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8", "absent-axis"), IsEmpty());
+  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8", Check::absent_axis), IsEmpty());
 }
 
 TEST(LintStages, SaysThatTheyAreNotRun) {
   const std::vector<Finding> findings =
-      found("model_name=llama2-7b compile_topology=v6e-8 ici_pipeline_parallelism=2", "stages-not-run");
+      found("model_name=llama2-7b compile_topology=v6e-8 ici_pipeline_parallelism=2", Check::stages_not_run);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].what, "axis stage=2 makes pipeline stages, which are laid out, but not run yet");
   EXPECT_EQ(findings[0].fix,
             "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices");
-  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8", "stages-not-run"), IsEmpty());
+  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8", Check::stages_not_run), IsEmpty());
 }
 
 TEST(LintUnruledLabel, NamesLabelsWithoutARule) {
   const Layout layout = made(test::mesh_of({{"x", 2}}), {rule("batch", {"x"})}, {{"w", {"a", "b"}, {8, 8}}}, {});
-  const std::vector<Finding> findings = only(lint(layout, {8}), "unruled-label");
+  const std::vector<Finding> findings = only(lint(layout, {8}), Check::unruled_label);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity, Severity::info);
   EXPECT_EQ(findings[0].what, "no rule names the labels a, b");
@@ -210,14 +210,14 @@ TEST(LintUnruledLabel, NamesLabelsWithoutARule) {
 TEST(LintUnruledLabel, SaysNothingWhenAllHaveOne) {
   const Layout layout =
       made(test::mesh_of({{"x", 2}}), {rule("batch", {"x"}), rule("a", {})}, {{"w", {"a", ""}, {8, 8}}}, {});
-  EXPECT_THAT(only(lint(layout, {8}), "unruled-label"), IsEmpty());
+  EXPECT_THAT(only(lint(layout, {8}), Check::unruled_label), IsEmpty());
 }
 
 TEST(LintAxes, FlagsAnAxisThatShardsNothing) {
   const std::vector<Finding> findings = found(
       "model_name=llama2-7b compile_topology=v6e-8 ici_expert_parallelism=2 override_logical_axis_rules=true "
       "logical_axis_rules=[[embed,[fsdp]],[activation_batch,[fsdp]]]",
-      "unused-axis");
+      Check::unused_axis);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].what, "axis expert shards nothing");
   EXPECT_EQ(findings[0].where, "mesh axis expert=2");
@@ -227,12 +227,13 @@ TEST(LintAxes, FlagsAnAxisThatShardsNothing) {
 }
 
 TEST(LintAxes, SaysNothingOfAxesThatShardSomething) {
-  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8 ici_tensor_parallelism=2 ici_fsdp_parallelism=4", "unused-axis"), IsEmpty());
+  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8 ici_tensor_parallelism=2 ici_fsdp_parallelism=4", Check::unused_axis),
+              IsEmpty());
 }
 
 TEST(LintTolerance, NamesTheLargestThatLeaveAnAxisOutAndWhatTheyCouldUse) {
   const std::vector<Finding> findings =
-      found("model_name=llama2-7b compile_topology=v6e-8 logical_axis_rules=[[embed_vocab,[]]]", "sharding-tolerance");
+      found("model_name=llama2-7b compile_topology=v6e-8 logical_axis_rules=[[embed_vocab,[]]]", Check::sharding_tolerance);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].what,
@@ -245,7 +246,7 @@ TEST(LintTolerance, NamesTheLargestThatLeaveAnAxisOutAndWhatTheyCouldUse) {
 TEST(LintTolerance, SaysWhichRuleWasPassedOverForWhat) {
   const std::vector<config::AxisRule> rules{rule("a", {"fsdp"}, "r.yml:1"), rule("b", {"tensor", "fsdp"}, "r.yml:2")};
   const Layout layout = made(test::mesh_of({{"fsdp", 2}, {"tensor", 2}}), rules, {{"w", {"a", "b"}, {8, 8}}}, {});
-  const std::vector<Finding> findings = only(lint(layout, {8, 0.02, true}), "sharding-tolerance");
+  const std::vector<Finding> findings = only(lint(layout, {8, 0.02, true}), Check::sharding_tolerance);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity, Severity::error) << "a run refuses it where the key is given";
   EXPECT_THAT(findings[0].where, HasSubstr("w leaves out tensor (the rule of b at r.yml:2 is passed over whole, as fsdp is taken by a; "
@@ -253,15 +254,15 @@ TEST(LintTolerance, SaysWhichRuleWasPassedOverForWhat) {
 }
 
 TEST(LintTolerance, SaysNothingOfSmallTensorsNorOfPlainDataParallelism) {
-  EXPECT_THAT(found("model_name=mixtral-8x7b compile_topology=v6e-8", "sharding-tolerance"), IsEmpty());
-  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1", "sharding-tolerance"),
+  EXPECT_THAT(found("model_name=mixtral-8x7b compile_topology=v6e-8", Check::sharding_tolerance), IsEmpty());
+  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1", Check::sharding_tolerance),
               IsEmpty());
 }
 
 TEST(LintBlockedByOne, FlagsARuleThatLostToAnAxisOfSizeOne) {
   const std::vector<config::AxisRule> rules{rule("a", {"one"}), rule("b", {"x", "one"}, "r.yml:2")};
   const Layout layout = made(test::mesh_of({{"x", 2}, {"one", 1}}), rules, {{"w", {"a", "b"}, {8, 8}}}, {});
-  const std::vector<Finding> findings = only(lint(layout, {8}), "blocked-by-one");
+  const std::vector<Finding> findings = only(lint(layout, {8}), Check::blocked_by_one);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].what, "the rule for b was passed over for axis one, which has size 1");
   EXPECT_EQ(findings[0].where, "w (rule at r.yml:2)");
@@ -271,13 +272,13 @@ TEST(LintBlockedByOne, FlagsARuleThatLostToAnAxisOfSizeOne) {
 TEST(LintBlockedByOne, SaysNothingWhenAFallbackMadeUpForIt) {
   const std::vector<config::AxisRule> rules{rule("a", {"one"}), rule("b", {"x", "one"}), rule("b", {"x"})};
   const Layout layout = made(test::mesh_of({{"x", 2}, {"one", 1}}), rules, {{"w", {"a", "b"}, {8, 8}}}, {});
-  EXPECT_THAT(only(lint(layout, {8}), "blocked-by-one"), IsEmpty());
+  EXPECT_THAT(only(lint(layout, {8}), Check::blocked_by_one), IsEmpty());
 }
 
 TEST(LintUneven, IsAnErrorForParametersAndAWarningForActivations) {
   const std::vector<config::AxisRule> rules{rule("a", {"x"})};
   const Layout layout = made(test::mesh_of({{"x", 4}}), rules, {{"w", {"a"}, {6}}}, {{"h", {"a"}, {9}}});
-  const std::vector<Finding> findings = only(lint(layout, {8}), "uneven");
+  const std::vector<Finding> findings = only(lint(layout, {8}), Check::uneven);
   ASSERT_THAT(findings, SizeIs(2));
   EXPECT_EQ(findings[0].severity, Severity::error);
   EXPECT_EQ(findings[0].what, "a of size 6 does not divide over 4 shards (x=4); it divides over 1, 2, 3, 6");
@@ -290,7 +291,7 @@ TEST(LintUneven, IsAnErrorForParametersAndAWarningForActivations) {
 // The key and value heads of all layers are one cause.
 TEST(LintUneven, IsToldOnceForAllTensorsOfACause) {
   const std::vector<Finding> findings =
-      found("model_name=llama3-8b compile_topology=v5p-32 ici_tensor_parallelism=16 ici_fsdp_parallelism=1", "uneven");
+      found("model_name=llama3-8b compile_topology=v5p-32 ici_tensor_parallelism=16 ici_fsdp_parallelism=1", Check::uneven);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_THAT(findings[0].what, HasSubstr("kv_heads of size 8 does not divide over 16 shards (tensor=16); it divides over 1, 2, 4, 8"));
   EXPECT_EQ(findings[0].where, "decoder/layers/self_attention/key/kernel, decoder/layers/self_attention/value/kernel");
@@ -298,11 +299,11 @@ TEST(LintUneven, IsToldOnceForAllTensorsOfACause) {
 }
 
 TEST(LintUneven, SaysNothingWhenSizesDivide) {
-  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8", "uneven"), IsEmpty());
+  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8", Check::uneven), IsEmpty());
 }
 
 TEST(LintSmallBatch, IsAnErrorWhenTheBatchDoesNotDivide) {
-  const std::vector<Finding> findings = found("compile_topology=v6e-8 per_device_batch_size=1.5", "small-batch");
+  const std::vector<Finding> findings = found("compile_topology=v6e-8 per_device_batch_size=1.5", Check::small_batch);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity, Severity::error);
   EXPECT_EQ(findings[0].what, "a batch of 12 rows does not divide over 8 shards");
@@ -311,7 +312,7 @@ TEST(LintSmallBatch, IsAnErrorWhenTheBatchDoesNotDivide) {
 
 TEST(LintSmallBatch, WarnsOfAPassSmallerThanItsShards) {
   const std::vector<Finding> findings =
-      found("model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=0.5", "small-batch");
+      found("model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=0.5", Check::small_batch);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].what, "a pass of 4 rows is smaller than the 8 shards of its batch");
@@ -321,8 +322,8 @@ TEST(LintSmallBatch, WarnsOfAPassSmallerThanItsShards) {
 // 6 rows over 4 shards are 2, 2, 2 and none; 7 rows are 2, 2, 2 and 1.
 TEST(LintSmallBatch, TellsWhatTheLastShardsHave) {
   const auto cost = [](const std::string& rows) {
-    const std::vector<Finding> findings =
-        found("model_name=llama2-7b compile_topology=h100-4 gradient_accumulation_steps=4 per_device_batch_size=" + rows, "small-batch");
+    const std::string request = "model_name=llama2-7b compile_topology=h100-4 gradient_accumulation_steps=4 per_device_batch_size=" + rows;
+    const std::vector<Finding> findings = found(request, Check::small_batch);
     return findings.size() == 1 ? findings[0].cost : "";
   };
   EXPECT_EQ(cost("1.5"), "1 of 4 shards get no row");
@@ -333,7 +334,7 @@ TEST(LintSmallBatch, SaysNothingWhenTheLengthIsShardedInstead) {
   EXPECT_THAT(
       found("model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5 custom_mesh_and_rule=ep-as-cp "
             "ici_expert_parallelism=2",
-            "small-batch"),
+            Check::small_batch),
       IsEmpty());
 }
 
@@ -351,11 +352,11 @@ TEST(Lint, PutsErrorsFirst) {
 
 TEST(Lint, PrintsWhatWhereCostAndFix) {
   const std::vector<Finding> findings{
-      {Severity::warning, "a-check", "it", "what it is", "where it is", "what it costs", "what to do"},
-      {Severity::info, "another", "that", "w", "x", "y"}};
+      {Severity::warning, Check::uneven, "it", "what it is", "where it is", "what it costs", "what to do"},
+      {Severity::info, Check::idle_rule, "that", "w", "x", "y"}};
   EXPECT_EQ(to_text(findings),
-            "warning: what it is [a-check]\n  where: where it is\n  cost:  what it costs\n  fix:   what to do\n"
-            "info: w [another]\n  where: x\n  cost:  y\n"
+            "warning: what it is [uneven]\n  where: where it is\n  cost:  what it costs\n  fix:   what to do\n"
+            "info: w [idle-rule]\n  where: x\n  cost:  y\n"
             "0 errors, 1 warning, 1 remark.\n");
   EXPECT_EQ(to_text({}), "nothing odd.\n");
   EXPECT_FALSE(has_errors(findings));
@@ -363,7 +364,7 @@ TEST(Lint, PrintsWhatWhereCostAndFix) {
 }
 
 TEST(Lint, PrintsWhatFixesLeadTo) {
-  Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
+  Finding f{Severity::warning, Check::uneven, "it", "what", "where", "cost", "in words"};
   f.fixes = {{{"a=1", "b=2"}, 1 << 30, 2 << 30, 1.5, 1.25}, {{"c=3"}, 3L << 30, 2L << 30, 0.5, 0}};
   EXPECT_THAT(to_text({f}), HasSubstr("  fix:   a=1 b=2   (1.00 GiB a device, 1.50 s a step, 1.25 x the speed)\n"
                                       "  or:    c=3   (3.00 GiB a device, 500 ms a step; does not fit 2.00 GiB)\n"));
@@ -374,7 +375,7 @@ TEST(Lint, PrintsWhatFixesLeadTo) {
 }
 
 TEST(Lint, PrintsWhatAFixChangesBesides) {
-  Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
+  Finding f{Severity::warning, Check::uneven, "it", "what", "where", "cost", "in words"};
   Fix larger{{"a=1"}, 1 << 30, 2 << 30, 31.4, 1.25};
   larger.devices = 1024;
   larger.tokens = 2.5;
@@ -388,7 +389,7 @@ TEST(Lint, PrintsWhatAFixChangesBesides) {
 
 // A shell would interpret brackets and blanks, so they are quoted.
 TEST(Lint, PrintsFixesToBePasted) {
-  Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
+  Finding f{Severity::warning, Check::uneven, "it", "what", "where", "cost", "in words"};
   f.fixes = {{{"mlp_activations=[silu, linear]", "a=1"}}};
   EXPECT_THAT(to_text({f}), HasSubstr("  fix:   'mlp_activations=[silu, linear]' a=1   (laid out, not planned)\n"));
   EXPECT_EQ(nlohmann::json::parse(to_json(std::vector{f}))["findings"][0]["fix"], "'mlp_activations=[silu, linear]' a=1");
@@ -404,11 +405,11 @@ TEST(Lint, AddsRulesToThoseOfTheCommandLine) {
 }
 
 TEST(Lint, IsAlsoJson) {
-  const std::vector<Finding> findings{{Severity::warning, "a-check", "it", "what \"it\" is", "where", "cost", "fix"}};
+  const std::vector<Finding> findings{{Severity::warning, Check::uneven, "it", "what \"it\" is", "where", "cost", "fix"}};
   const auto json = nlohmann::json::parse(to_json(findings));
   ASSERT_EQ(json["findings"].size(), 1u);
   EXPECT_EQ(json["findings"][0]["severity"], "warning");
-  EXPECT_EQ(json["findings"][0]["check"], "a-check");
+  EXPECT_EQ(json["findings"][0]["check"], "uneven");
   EXPECT_EQ(json["findings"][0]["what"], "what \"it\" is");
   EXPECT_TRUE(nlohmann::json::parse(to_json(std::vector<Finding>{}))["findings"].empty());
 }
