@@ -15,6 +15,8 @@
 namespace moesh::sharding {
 namespace {
 
+using Kind = Difference::Kind;
+
 // The coordinates of a layout's devices, computed once for all its tensors.
 struct Devices {
   explicit Devices(const Layout& layout) : mesh(layout.mesh) {
@@ -119,11 +121,11 @@ class Differ {
 
   LayoutDiff run() {
     const Pairs parameters = pairs_of(before_.parameters, after_.parameters);
-    for (const auto& [path, pair] : parameters) compare("parameter", path, pair);
+    for (const auto& [path, pair] : parameters) compare(Kind::parameter, path, pair);
     fold_moments(parameters);
     for (const auto& [path, pair] : pairs_of(before_.activations, after_.activations)) {
       const std::size_t known = diff_.differences.size();
-      compare("activation", path, pair);
+      compare(Kind::activation, path, pair);
       if (diff_.differences.size() == known) continue;
       diff_.activation_bytes_before += bytes_of(diff_.differences.back().before);
       diff_.activation_bytes_after += bytes_of(diff_.differences.back().after);
@@ -135,12 +137,12 @@ class Differ {
   static std::int64_t bytes_of(const std::optional<Side>& side) { return side ? side->bytes : 0; }
 
  private:
-  void compare(const std::string& kind, const std::string& path, const Pair& pair) {
+  void compare(Kind kind, const std::string& path, const Pair& pair) {
     if (pair.before != nullptr && pair.after != nullptr && comparison_.lie_alike(*pair.before, *pair.after)) return;
     Difference d{kind, path, {}, {}};
     if (pair.before != nullptr) d.before = side_of(*pair.before, before_.mesh);
     if (pair.after != nullptr) d.after = side_of(*pair.after, after_.mesh);
-    if (kind != "activation" && pair.before != nullptr && pair.after != nullptr) d.travel = comparison_.travel(*pair.before, *pair.after);
+    if (d.is_state() && pair.before != nullptr && pair.after != nullptr) d.travel = comparison_.travel(*pair.before, *pair.after);
     diff_.differences.push_back(std::move(d));
   }
 
@@ -155,7 +157,7 @@ class Differ {
       const bool folds = parameter != parameters.end() && row != rows.end() && lies_as(pair.before, parameter->second.before) &&
                          lies_as(pair.after, parameter->second.after) && (pair.before != nullptr) == (pair.after != nullptr);
       if (!folds) {
-        compare("optimizer", path, pair);
+        compare(Kind::moment, path, pair);
         continue;
       }
       Difference& d = diff_.differences[row->second];
@@ -179,13 +181,27 @@ std::string signed_bytes(std::int64_t bytes) {
 std::string lies(const std::optional<Side>& side) { return side ? side->spec : "(absent)"; }
 
 // The heading above the tensors of a kind.
-std::string heading(const std::string& kind) {
-  return kind == "parameter" ? "parameters with their moments" : kind == "optimizer" ? "optimizer state" : "activations";
+std::string_view heading(Kind kind) {
+  switch (kind) {
+    case Kind::parameter: return "parameters with their moments";
+    case Kind::moment: return "optimizer state";
+    case Kind::activation: return "activations";
+  }
+  return "";
+}
+
+std::string_view name_of(Kind kind) {
+  switch (kind) {
+    case Kind::parameter: return "parameter";
+    case Kind::moment: return "optimizer";
+    case Kind::activation: return "activation";
+  }
+  return "";
 }
 
 // The differences of one kind, under its name.
 void add_kind(Table& table, const std::vector<Difference>& differences, int width) {
-  table.add_group({heading(differences.front().kind), "", "", "", ""});
+  table.add_group({std::string(heading(differences.front().kind)), "", "", "", ""});
   std::vector<std::string> paths;
   for (const Difference& d : differences) paths.push_back(d.path);
   for (const TreeLine& line : path_lines(paths, width)) {
@@ -195,7 +211,7 @@ void add_kind(Table& table, const std::vector<Difference>& differences, int widt
     }
     const Difference& d = differences[*line.path];
     table.add({line.text, lies(d.before), lies(d.after), signed_bytes(Differ::bytes_of(d.after) - Differ::bytes_of(d.before)),
-               d.kind == "activation" ? "" : human_bytes(d.travel.bytes)});
+               !d.is_state() ? "" : human_bytes(d.travel.bytes)});
   }
 }
 
@@ -234,7 +250,7 @@ void write_side(JsonWriter& json, const char* key, const std::optional<Side>& si
 }  // namespace
 
 bool LayoutDiff::moves_state() const {
-  return std::any_of(differences.begin(), differences.end(), [](const Difference& d) { return d.kind != "activation"; });
+  return std::any_of(differences.begin(), differences.end(), [](const Difference& d) { return d.is_state(); });
 }
 
 LayoutDiff diff(const Layout& before, const Layout& after) {
@@ -253,8 +269,8 @@ std::string to_text(const LayoutDiff& diff, const DiffOptions& options) {
   std::size_t activations = 0;
   for (auto first = diff.differences.begin(); first != diff.differences.end();) {
     const auto last = std::find_if(first, diff.differences.end(), [&](const Difference& d) { return d.kind != first->kind; });
-    if (first->kind == "activation") activations = static_cast<std::size_t>(last - first);
-    if (first->kind != "activation" || lists_activations) add_kind(table, {first, last}, options.width);
+    if (!first->is_state()) activations = static_cast<std::size_t>(last - first);
+    if (first->is_state() || lists_activations) add_kind(table, {first, last}, options.width);
     first = last;
   }
   const std::string of_what = options.filter.empty() ? "" : fmt::format("Of the tensors that match {}:\n", options.filter);
@@ -280,10 +296,10 @@ std::string to_json(const LayoutDiff& diff) {
   write_travel(diff.travel);
   json.line().key("differences").begin_array();
   for (const Difference& d : diff.differences) {
-    json.line().begin_object().key("kind").value(d.kind).key("path").value(d.path);
+    json.line().begin_object().key("kind").value(name_of(d.kind)).key("path").value(d.path);
     write_side(json, "before", d.before);
     write_side(json, "after", d.after);
-    if (d.kind != "activation") write_travel(d.travel);
+    if (d.is_state()) write_travel(d.travel);
     json.end_object();
   }
   json.line().end_array().line().end_object();

@@ -25,10 +25,14 @@ struct Travel {
 };
 
 struct Difference {
-  std::string kind;  // "parameter", with its moments; "optimizer", for moments with another spec than their parameter; "activation"
+  // A parameter with its moments, a moment with another spec than its parameter, or an activation.
+  enum class Kind : std::uint8_t { parameter, moment, activation };
+  Kind kind = Kind::parameter;
   std::string path;
   std::optional<Side> before, after;  // absent if the tensor does not exist there
   Travel travel = {};                 // for state only
+
+  bool is_state() const { return kind != Kind::activation; }
 };
 
 struct LayoutDiff {

@@ -13,12 +13,13 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using Kind = Difference::Kind;
 
 LayoutDiff diff_of(const std::string& before, const std::string& change) {
   return diff(test::session(before).layout, test::session(before + " " + change).layout);
 }
 
-const Difference* find(const LayoutDiff& diff, const std::string& kind, const std::string& path) {
+const Difference* find(const LayoutDiff& diff, Kind kind, const std::string& path) {
   for (const Difference& d : diff.differences) {
     if (d.kind == kind && d.path == path) return &d;
   }
@@ -39,7 +40,7 @@ TEST(Diff, SaysThatNothingMoves) {
 TEST(Diff, ShowsTheActivationsThatAFlagMoves) {
   const LayoutDiff moved = diff_of(kMixtral, "moe_dispatch_no_expert_sharding=true");
   ASSERT_EQ(moved.differences.size(), 3u);
-  const Difference* dispatched = find(moved, "activation", "decoder/layers/MoeBlock_0/dispatched");
+  const Difference* dispatched = find(moved, Kind::activation, "decoder/layers/MoeBlock_0/dispatched");
   ASSERT_NE(dispatched, nullptr);
   EXPECT_EQ(dispatched->before->spec, "[-, (fsdp, expert), -, -]");
   EXPECT_EQ(dispatched->after->spec, "[expert, fsdp, -, -]");
@@ -49,11 +50,11 @@ TEST(Diff, ShowsTheActivationsThatAFlagMoves) {
 
 TEST(Diff, ShowsWhatAnotherMeshMovesAndCosts) {
   const LayoutDiff moved = diff_of(kLlama, "ici_fsdp_parallelism=4 ici_data_parallelism=2");
-  const Difference* kernel = find(moved, "parameter", "decoder/layers/mlp/wi_0/kernel");
+  const Difference* kernel = find(moved, Kind::parameter, "decoder/layers/mlp/wi_0/kernel");
   ASSERT_NE(kernel, nullptr);
   EXPECT_EQ(kernel->after->bytes, 2 * kernel->before->bytes);
   EXPECT_EQ(moved.state_bytes_after, 2 * moved.state_bytes_before);
-  EXPECT_EQ(find(moved, "optimizer", "mu/decoder/layers/mlp/wi_0/kernel"), nullptr) << "it goes with its parameter";
+  EXPECT_EQ(find(moved, Kind::moment, "mu/decoder/layers/mlp/wi_0/kernel"), nullptr) << "it goes with its parameter";
   const std::string text = to_text(moved, {});
   EXPECT_THAT(text, HasSubstr("\nparameters with their moments"));
   EXPECT_THAT(text, Not(HasSubstr(" move: "))) << "the batch lies on the same devices in the same order";
@@ -72,11 +73,11 @@ TEST(Diff, OnlyTotalsActivationsWhereStateMovesToo) {
 
 TEST(Diff, ShowsWhatAppearsAndWhatGoes) {
   const LayoutDiff moved = diff_of(kMixtral, "sparse_matmul=true");
-  const Difference* gone = find(moved, "activation", "decoder/layers/MoeBlock_0/dispatched");
+  const Difference* gone = find(moved, Kind::activation, "decoder/layers/MoeBlock_0/dispatched");
   ASSERT_NE(gone, nullptr);
   EXPECT_TRUE(gone->before.has_value());
   EXPECT_FALSE(gone->after.has_value());
-  const Difference* added = find(moved, "activation", "decoder/layers/MoeBlock_0/w0_kernel");
+  const Difference* added = find(moved, Kind::activation, "decoder/layers/MoeBlock_0/w0_kernel");
   ASSERT_NE(added, nullptr);
   EXPECT_FALSE(added->before.has_value());
   EXPECT_THAT(to_text(moved, {}), HasSubstr("(absent)"));
@@ -84,17 +85,17 @@ TEST(Diff, ShowsWhatAppearsAndWhatGoes) {
 
 TEST(Diff, CountsOneTensorAsOne) {
   LayoutDiff diff;
-  diff.differences.push_back({"activation", "decoder/x", Side{"[8]", "[fsdp]", 4}, Side{"[8]", "[-]", 8}});
+  diff.differences.push_back({Kind::activation, "decoder/x", Side{"[8]", "[fsdp]", 4}, Side{"[8]", "[-]", 8}});
   EXPECT_THAT(to_text(diff, {}), HasSubstr("\nNo state moves. Parameters"));
   EXPECT_THAT(to_text(diff, {}), HasSubstr("\n1 activation moves: "));
-  diff.differences.push_back({"parameter", "decoder/y", Side{"[8]", "[fsdp]", 4}, Side{"[8]", "[-]", 8}});
+  diff.differences.push_back({Kind::parameter, "decoder/y", Side{"[8]", "[fsdp]", 4}, Side{"[8]", "[-]", 8}});
   EXPECT_THAT(to_text(diff, {}), HasSubstr("\n1 tensor of the state moves. Parameters"));
 }
 
 TEST(Diff, ShowsAnotherShape) {
   const LayoutDiff moved = diff_of(kLlama, "per_device_batch_size=6");
-  EXPECT_NE(find(moved, "activation", "decoder/layers/inputs"), nullptr);
-  EXPECT_EQ(find(moved, "parameter", "decoder/layers/mlp/wi_0/kernel"), nullptr);
+  EXPECT_NE(find(moved, Kind::activation, "decoder/layers/inputs"), nullptr);
+  EXPECT_EQ(find(moved, Kind::parameter, "decoder/layers/mlp/wi_0/kernel"), nullptr);
 }
 
 // From whole tensors on eight devices to shards of an eighth, each device already has its shard. In the other
@@ -121,7 +122,7 @@ TEST(Diff, CountsTheBytesThatTravel) {
 // The kernel's rows were sharded and its columns will be, so a device has an eighth of its new shard.
 TEST(Diff, CountsWhatADeviceHasOfItsNewPart) {
   const LayoutDiff moved = diff_of(kLlama, "ici_fsdp_parallelism=1 ici_tensor_parallelism=8");
-  const Difference* kernel = find(moved, "parameter", "decoder/layers/mlp/wi_0/kernel");
+  const Difference* kernel = find(moved, Kind::parameter, "decoder/layers/mlp/wi_0/kernel");
   ASSERT_NE(kernel, nullptr);
   const double parts = 3.0 * 4096 * 32 * 11008 * 4;  // kernel and both moments
   EXPECT_EQ(kernel->travel.bytes, parts * 7 / 8);
@@ -131,8 +132,8 @@ TEST(Diff, CountsWhatADeviceHasOfItsNewPart) {
 // Whether the axis is fsdp or expert, each device has the same shard.
 TEST(Diff, CallsNothingMovedThatOnlyHasAnotherName) {
   const LayoutDiff same = diff_of(kLlama, "ici_fsdp_parallelism=1 ici_expert_parallelism=8");
-  EXPECT_EQ(find(same, "parameter", "decoder/layers/mlp/wi_0/kernel"), nullptr);
-  EXPECT_EQ(find(same, "activation", "decoder/layers/inputs"), nullptr);
+  EXPECT_EQ(find(same, Kind::parameter, "decoder/layers/mlp/wi_0/kernel"), nullptr);
+  EXPECT_EQ(find(same, Kind::activation, "decoder/layers/inputs"), nullptr);
   for (const Difference& d : same.differences) EXPECT_THAT(d.path, HasSubstr("scale")) << "the model lays its norms on fsdp alone";
 }
 
@@ -140,8 +141,8 @@ TEST(Diff, CallsNothingMovedThatOnlyHasAnotherName) {
 TEST(Diff, ListsMomentsThatGoTheirOwnWay) {
   const LayoutDiff moved =
       diff_of("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1", "shard_optimizer_over_data=true");
-  EXPECT_EQ(find(moved, "parameter", "decoder/layers/mlp/wi_0/kernel"), nullptr);
-  EXPECT_NE(find(moved, "optimizer", "mu/decoder/layers/mlp/wi_0/kernel"), nullptr);
+  EXPECT_EQ(find(moved, Kind::parameter, "decoder/layers/mlp/wi_0/kernel"), nullptr);
+  EXPECT_NE(find(moved, Kind::moment, "mu/decoder/layers/mlp/wi_0/kernel"), nullptr);
 }
 
 TEST(Diff, TellsOfMachinesOfOtherSizes) {
