@@ -232,6 +232,7 @@ constexpr auto words_of(const Binary*) { return words_up_to<Binary::divide>("add
 constexpr auto words_of(const Reduction*) { return words_up_to<Reduction::sum>("sum"); }
 constexpr auto words_of(const RopeOf::Kind*) { return words_up_to<RopeOf::Kind::yarn>("standard", "llama3", "yarn"); }
 constexpr auto words_of(const TopKOf::Weights*) { return words_up_to<TopKOf::Weights::chosen>("softmax_of_chosen", "chosen"); }
+constexpr auto words_of(const sharding::Dispatch*) { return words_up_to<sharding::Dispatch::all_to_all>("local", "ring", "all-to-all"); }
 constexpr auto words_of(const ReshardOf::Kind*) {
   return words_up_to<ReshardOf::Kind::permute>("slice", "all-gather", "all-to-all", "reduce-scatter", "all-reduce", "permute");
 }

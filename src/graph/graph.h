@@ -17,6 +17,7 @@
 #include "graph/pooling.h"
 #include "graph/rotation.h"
 #include "sharding/constraint.h"
+#include "sharding/dispatch.h"
 #include "sharding/role.h"
 #include "sharding/spec.h"
 
@@ -224,7 +225,7 @@ struct GroupedOuterOf {
 // Work of one device with explicit collectives. The body's inputs and results are the shards of the region's, in order; its values have the
 // shapes of one device, and their specs say only along which axes they differ between devices (Spec::own).
 struct RegionOf {
-  std::string strategy;  // "ring", "all-to-all"
+  sharding::Dispatch strategy = sharding::Dispatch::local;
   std::shared_ptr<const Graph> body;
   std::vector<sharding::Spec> operands;  // required layouts of the operands
   std::vector<sharding::Spec> results;   // layouts of the results, partial sums included
@@ -381,5 +382,6 @@ std::string_view name_of(Binary function);
 std::string_view name_of(Reduction function);
 std::string_view name_of(Phase phase);
 std::string_view name_of(ReshardOf::Kind kind);  // "all-gather"
+std::string_view name_of(sharding::Dispatch strategy);  // "all-to-all"
 
 }  // namespace moesh::graph

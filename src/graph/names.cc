@@ -33,5 +33,6 @@ std::string_view name_of(Binary function) { return word(function); }
 std::string_view name_of(Reduction function) { return word(function); }
 std::string_view name_of(Phase phase) { return word(phase); }
 std::string_view name_of(ReshardOf::Kind kind) { return word(kind); }
+std::string_view name_of(sharding::Dispatch strategy) { return word(strategy); }
 
 }  // namespace moesh::graph

@@ -28,7 +28,7 @@ struct RegionResult {
 using RegionBody = std::function<std::vector<RegionResult>(Builder&, const std::vector<Tensor>&)>;
 
 struct RegionKind {
-  std::string strategy;
+  sharding::Dispatch strategy = sharding::Dispatch::local;
   bool overlaps = false;  // see RegionOf
 };
 

@@ -21,6 +21,7 @@ using graph::Node;
 using graph::NodeId;
 using graph::Op;
 using graph::ValueId;
+using sharding::Dispatch;
 using sharding::LaidRegion;
 using sharding::LaidTensor;
 using sharding::Layout;
@@ -68,8 +69,9 @@ std::string describe(const Node& node) {
     const graph::RegionOf& of = region_of(node);
     const std::int64_t devices = devices_of_experts(of).members;
     if (devices == 1) return fmt::format("the experts, which every device has ({})", node.path);
-    return fmt::format("the experts, 1/{} to a device, {} ({}); a device sends {} for them in a pass forward", devices,
-                       of.strategy == "local" ? "each keeps its tokens' rows" : "by " + of.strategy, node.path,
+    const bool is_local = of.strategy == Dispatch::local;
+    const std::string way = is_local ? "each keeps its tokens' rows" : fmt::format("by {}", graph::name_of(of.strategy));
+    return fmt::format("the experts, 1/{} to a device, {} ({}); a device sends {} for them in a pass forward", devices, way, node.path,
                        human_bytes(sent_bytes(of)));
   }
   if (node.op == Op::input) return fmt::format("what a layer is handed ({})", node.path);

@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "sharding/constraint.h"
+#include "sharding/dispatch.h"
 #include "sharding/role.h"
 
 namespace moesh::sharding {
@@ -33,7 +34,7 @@ struct LaidTensor {
 // A region of experts, each of which works only on the rows of its own tokens, and how tokens get to them.
 struct LaidRegion {
   std::string path;
-  std::string strategy;         // "ring", "all-to-all", "local"
+  Dispatch strategy = Dispatch::local;
   AxisList axes;                // the mesh axes that shard the experts
   std::int64_t devices = 1;     // devices along these axes
   double tokens = 0;            // tokens that a device has in a pass

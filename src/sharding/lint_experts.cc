@@ -31,7 +31,7 @@ std::string axis_words(const LaidRegion& region, const mesh::Mesh& mesh) {
 void find_dearer_strategy(const LaidRegion& r, std::vector<Finding>& findings) {
   const double ring = ring_bytes(r.tokens, r);
   const double exchange = exchange_bytes(r.tokens, r);
-  const bool is_ring = r.strategy == "ring";
+  const bool is_ring = r.strategy == Dispatch::ring;
   const double chosen = is_ring ? ring : exchange;
   const double other = is_ring ? exchange : ring;
   if (chosen < kWorthSaying * other) return;
@@ -81,7 +81,7 @@ std::vector<Finding> lint_experts(const Layout& layout) {
   for (const LaidRegion& region : layout.regions) {
     if (region.devices == 1) continue;
     std::vector<Finding> of_region;
-    if (region.strategy == "local") {
+    if (region.strategy == Dispatch::local) {
       find_shared_tokens(region, layout.mesh, of_region);
     } else {
       find_dearer_strategy(region, of_region);

@@ -42,7 +42,7 @@ template <typename Build>
 Tensors one_device_region(Builder& builder, const Tensors& in, const std::vector<Shape>& shapes, Build build) {
   std::vector<RegionOperand> operands;
   for (const Tensor& operand : in) operands.push_back({operand, sharding::whole_spec(operand.shape().size())});
-  return region(builder, "experts", {"local"}, operands, mesh::Mesh({}), [&](Builder&, const Tensors& local) {
+  return region(builder, "experts", {}, operands, mesh::Mesh({}), [&](Builder&, const Tensors& local) {
     std::vector<RegionResult> results;
     for (const Tensor& made : build(local)) {
       const Shape& shape = shapes[results.size()];

@@ -59,9 +59,10 @@ TEST(Parts, NameWhatIsInRepeatsAndRegions) {
   const mesh::Mesh mesh({});
   const auto build = [&](const std::vector<Tensor>& given) {
     const auto in_region = [&](Builder& of, Tensor x) {
-      return region(of, "experts", {"ring"}, {{x, sharding::whole_spec(2)}}, mesh, [&](Builder&, const std::vector<Tensor>& shards) {
+      const auto body = [&](Builder&, const std::vector<Tensor>& shards) {
         return std::vector<RegionResult>{{scale(shards[0], 3), {2, 3}, sharding::whole_spec(2)}};
-      });
+      };
+      return region(of, "experts", {sharding::Dispatch::ring}, {{x, sharding::whole_spec(2)}}, mesh, body);
     };
     const Body body{[&](Builder& of, const std::vector<Tensor>& carried, const std::vector<Tensor>&) { return in_region(of, carried[0]); }};
     return in_region(builder, repeat(builder, {"stack", {4}, {""}, 0}, given, {}, body).front());

@@ -86,7 +86,7 @@ std::vector<Numbers> shared_and_own_uses(std::int64_t devices, bool shared_first
     if (!shared_first) square = multiply(local[0], local[0]);
     return std::vector<RegionResult>{{product, {kRows, kColumns}, columns}, {square, {kRows, kWidth}, whole}};
   };
-  const std::vector<Tensor> made = region(builder, "body", {"test"}, {{in[0], whole}, {in[1], columns}}, mesh, body);
+  const std::vector<Tensor> made = region(builder, "body", {}, {{in[0], whole}, {in[1], columns}}, mesh, body);
   const auto sum = [](Tensor x, Tensor weights) { return reduce(Reduction::sum, multiply(x, weights), {0, 1}); };
   for (const Tensor& gradient : gradients(add(sum(made[0], in[2]), sum(made[1], in[3])), {in[0], in[1]})) builder.mark_result(gradient);
   const Graph graph = without_dead_nodes(builder.take());

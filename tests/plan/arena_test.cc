@@ -94,7 +94,7 @@ TEST(Peaks, CountTheTokensThatRowsAreTakenFrom) {
     return std::vector<graph::RegionResult>{{rows, {32, 256}, matrix}};
   };
   builder.mark_result(
-      graph::region(builder, "body", {"test"}, {{x, matrix}, {order, vector}, {sizes, vector}}, kFour, body).front(), "rows");
+      graph::region(builder, "body", {}, {{x, matrix}, {order, vector}, {sizes, vector}}, kFour, body).front(), "rows");
   const graph::Graph graph = on_four(builder.take(), {matrix, vector, vector}, std::nullopt);
   EXPECT_EQ(peaks_of(lower(graph, kFour)),
             (std::pair<std::int64_t, std::int64_t>((16 + 64) * 1024 + 2 * 64, (4 * 16 + 64) * 1024 + 4 * 32 + 64)));

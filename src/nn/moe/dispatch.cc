@@ -73,8 +73,9 @@ Dispatched all_to_all(Builder& builder, const Placement& place, Tensor ids_TK, T
           }};
 }
 
-const char* strategy_name(const Placement& place) {
-  return exchanges(place) ? "all-to-all" : place.tokens.members > 1 ? "ring" : "local";
+sharding::Dispatch strategy_of(const Placement& place) {
+  if (exchanges(place)) return sharding::Dispatch::all_to_all;
+  return place.tokens.members > 1 ? sharding::Dispatch::ring : sharding::Dispatch::local;
 }
 
 Dispatched dispatch(Builder& builder, const Placement& place, Tensor ids_TK, Tensor weights_TK) {

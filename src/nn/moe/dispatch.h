@@ -1,5 +1,5 @@
 // Strategies to bring tokens to the experts of other devices and results back. Each is a function from the tokens of a device to the rows
-// for its experts; a new one is a function here and a name in `dispatch`.
+// for its experts; a new one is a function here and an enumerator of sharding::Dispatch.
 // Shape suffixes: T tokens here, K choices a token, M embedding, R rows sorted by expert, E experts here.
 #pragma once
 
@@ -32,7 +32,7 @@ Dispatched ring(Builder& builder, const Placement& place, Tensor ids_TK, Tensor 
 // Rows are sorted by expert, each goes to the device of its expert by an all-to-all, and its result comes back to be weighted and summed.
 Dispatched all_to_all(Builder& builder, const Placement& place, Tensor ids_TK, Tensor weights_TK);
 
-const char* strategy_name(const Placement& place);  // "ring", "all-to-all"; "local" if nothing is sent
+sharding::Dispatch strategy_of(const Placement& place);
 Dispatched dispatch(Builder& builder, const Placement& place, Tensor ids_TK, Tensor weights_TK);
 
 }  // namespace moesh::nn

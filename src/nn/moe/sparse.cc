@@ -210,7 +210,7 @@ MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Sco
                                             {dropped, {}, count_spec}};
   };
   const bool overlaps = moe.overlaps || (context.is_part && moe.token_chunks == 1);
-  const std::vector<Tensor> made = graph::region(builder, "experts", {strategy_name(place), overlaps}, operands, mesh, build);
+  const std::vector<Tensor> made = graph::region(builder, "experts", {strategy_of(place), overlaps}, operands, mesh, build);
   const Tensor out = constrain("output", made[0], {batch, labels::activation_norm_length, labels::activation_embed});
   return result_of(builder, context, out, scores, routed, made[1]);
 }

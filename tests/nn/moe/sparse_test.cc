@@ -346,11 +346,12 @@ TEST(AnAxisOfTokensAndWidth, GoesToTheDearerOne) {
 TEST(Strategies, AreChosenByWhoSharesTheExperts) {
   config::MoeShape moe;
   const graph::GroupOf alone, four{{1}, 4};
-  EXPECT_STREQ(strategy_name({alone, alone, 1, moe}), "local");
-  EXPECT_STREQ(strategy_name({four, four, 1, moe}), "all-to-all");
-  EXPECT_STREQ(strategy_name({four, alone, 1, moe}), "local") << "each device has all tokens";
+  using sharding::Dispatch;
+  EXPECT_EQ(strategy_of({alone, alone, 1, moe}), Dispatch::local);
+  EXPECT_EQ(strategy_of({four, four, 1, moe}), Dispatch::all_to_all);
+  EXPECT_EQ(strategy_of({four, alone, 1, moe}), Dispatch::local) << "each device has all tokens";
   moe.ring = true;
-  EXPECT_STREQ(strategy_name({four, four, 1, moe}), "ring");
+  EXPECT_EQ(strategy_of({four, four, 1, moe}), Dispatch::ring);
 }
 
 }  // namespace
