@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/shell.h"
 #include "base/text.h"
-#include "config/rule_sources.h"
+#include "config/settings.h"
 #include "session/reopen.h"
 #include "sharding/labels.h"
 #include "sharding/lint_checks.h"
@@ -22,7 +22,7 @@ sharding::AxisList axes_of(const Labels& labels, const session::Session& session
 
 bool has_own_rule(const sharding::Layout& layout) {
   return std::any_of(layout.rules.begin(), layout.rules.end(), [](const config::AxisRule& rule) {
-    return rule.label == labels::cache_batch && (!rule.axes.empty() || !config::is_default(rule));
+    return rule.label == labels::cache_batch && (!rule.axes.empty() || rule.source != config::Source::base);
   });
 }
 

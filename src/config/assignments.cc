@@ -150,6 +150,18 @@ const Key& known_key(std::string_view name, const std::string& where) {
          close.empty() ? "`moesh help keys` lists all keys" : "did you mean " + join(close, ", ") + "?");
 }
 
+namespace {
+
+// Each rule has the source of its list, as later sources may replace some rules of it.
+Assignment assigned(const Key& key, Value value, Origin origin) {
+  if (auto* rules = std::get_if<std::vector<AxisRule>>(&value)) {
+    for (AxisRule& rule : *rules) rule.source = origin.source;
+  }
+  return {&key, std::move(value), std::move(origin)};
+}
+
+}  // namespace
+
 Assignments assignments_of(const YamlNode& root, Source source) {
   if (root.type == YamlNode::Type::null) return {};
   if (root.type != YamlNode::Type::mapping) refuse("a mapping of keys to values was expected", root.where);
@@ -157,7 +169,7 @@ Assignments assignments_of(const YamlNode& root, Source source) {
   for (const YamlNode& node : root.items) {
     if (node.key == kBaseKey) continue;
     const Key& key = known_key(node.key, node.where);
-    all.push_back({&key, read_value(key, node), {source, node.where}});
+    all.push_back(assigned(key, read_value(key, node), {source, node.where}));
   }
   return all;
 }
@@ -205,7 +217,7 @@ CommandLine read_command_line(const std::vector<std::string>& arguments) {
       continue;
     }
     const Key& key = known_key(name, kCommandLine);
-    line.overrides.push_back({&key, read_value(key, text, kCommandLine), {Source::command_line, kCommandLine}});
+    line.overrides.push_back(assigned(key, read_value(key, text, kCommandLine), {Source::command_line, kCommandLine}));
   }
   for (Assignment& assignment : inner.all()) line.overrides.push_back(std::move(assignment));
   return line;
@@ -221,7 +233,7 @@ Assignments read_environment(std::vector<std::string>& notices) {
     if (name == "M_BASE_CONFIG") refuse("base_config belongs in a file", name, "unset it, and name FILE.yml");
     const std::string key_name = lower(name.substr(kVariables.size()));
     if (const Key* key = find_key(key_name)) {
-      all.push_back({key, read_value(*key, std::string(text.substr(equals + 1)), name), {Source::environment, name}});
+      all.push_back(assigned(*key, read_value(*key, std::string(text.substr(equals + 1)), name), {Source::environment, name}));
     } else if (const std::string meant = variable_meant_by(key_name); !meant.empty()) {
       notices.push_back(fmt::format("{} in the environment names no key; did you mean {}?", shorten(name, 60), meant));
     }

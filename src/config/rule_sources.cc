@@ -10,26 +10,20 @@
 namespace moesh::config {
 namespace {
 
-constexpr std::string_view kDefaults = "configs/base.yml:", kModels = "configs/models/";
-
 // "the model", "my.yml", "the command line"
 std::string source_of(const AxisRule& rule) {
-  if (rule.where.starts_with(kModels)) return "the model";
-  const std::size_t colon = rule.where.rfind(':');
-  const bool names_line = colon != std::string::npos && parse_integer(rule.where.substr(colon + 1));
-  return names_line ? rule.where.substr(0, colon) : rule.where;
+  if (rule.source == Source::preset) return "the model";
+  return rule.source == Source::file ? rule.where.substr(0, rule.where.rfind(':')) : rule.where;
 }
 
 }  // namespace
-
-bool is_default(const AxisRule& rule) { return rule.where.starts_with(kDefaults); }
 
 std::string rules_words(const Settings& settings) {
   if (const std::string& set = settings.text("custom_mesh_and_rule"); !set.empty()) return set + " rules";
   std::vector<std::string> sources;
   bool has_defaults = false;
   for (const AxisRule& rule : settings.rules("logical_axis_rules")) {
-    if (is_default(rule)) {
+    if (rule.source == Source::base) {
       has_defaults = true;
     } else if (const std::string source = source_of(rule); std::find(sources.begin(), sources.end(), source) == sources.end()) {
       sources.push_back(source);

@@ -7,9 +7,6 @@
 
 namespace moesh::config {
 
-// Whether the rule is one of the default rules.
-bool is_default(const AxisRule& rule);
-
 // "default rules", "ep-tp rules", "default rules with changes of the command line" or, if none of the default rules is left, "rules of
 // my.yml".
 std::string rules_words(const Settings& settings);

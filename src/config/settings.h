@@ -15,10 +15,13 @@
 namespace moesh::config {
 
 // One entry of logical_axis_rules: dims with the label `label` may be sharded over `axes`.
+enum class Source { schema, base, file, preset, rule_set, environment, command_line };
+
 struct AxisRule {
   std::string label;
   std::vector<std::string> axes;
   std::string where;  // file:line, or the command line
+  Source source = Source::schema;
 
   bool operator==(const AxisRule& other) const { return label == other.label && axes == other.axes; }
 };
@@ -36,8 +39,6 @@ struct Null {
 
 using Value = std::variant<Null, bool, std::int64_t, double, std::string, std::vector<std::string>,
                            std::vector<std::int64_t>, std::vector<AxisRule>>;
-
-enum class Source { schema, base, file, preset, rule_set, environment, command_line };
 
 struct Origin {
   Source source = Source::schema;

@@ -48,7 +48,7 @@ std::vector<Keys> other_sets(const std::vector<std::string>& sets) {
   return tries;
 }
 
-bool is_on_command_line(const config::AxisRule& rule) { return rule.where == "the command line"; }
+bool is_on_command_line(const config::AxisRule& rule) { return rule.source == config::Source::command_line; }
 
 RulesOfLabel rules_of(const Layout& layout, const std::string& label) {
   RulesOfLabel axes;

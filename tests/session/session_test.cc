@@ -1,9 +1,12 @@
 // Opening a request: its headline, and what only a run refuses.
 #include "session/session.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/rule_sources.h"
 #include "tests/support.h"
 
 namespace moesh::session {
@@ -39,6 +42,17 @@ TEST(Session, TellsInItsHeadlineWhatChangesTheDefaultRules) {
   EXPECT_EQ(rules_in(file), "rules of " + file);
   EXPECT_EQ(rules_in(file + " " + rule), "rules of the command line");
   EXPECT_EQ(rules_in(file + " custom_mesh_and_rule=ep-tp"), "ep-tp rules");
+}
+
+// Users may keep their files in folders of the names that the built-in ones have.
+TEST(Session, TellsRulesOfTheUsersFilesFromBuiltInOnesOfTheSameName) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() + "/configs/models");
+  const test::WorkingFolder here(folder.path());
+  for (const std::string file : {"configs/base.yml", "configs/models/mine.yml"}) {
+    folder.write(file, "logical_axis_rules: [[embed, [fsdp]]]\n");
+    EXPECT_EQ(config::rules_words(open({file}).loaded.settings), "rules of " + file);
+  }
 }
 
 TEST(Session, MultipliesFloat32AtThePrecisionThatIsAskedFor) {
