@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/block.h"
 #include "config/load.h"
+#include "config/optimizer.h"
 #include "config/pipeline.h"
 
 namespace moesh::config {
@@ -39,7 +40,7 @@ void check_rope(const Settings& settings) {
 
 // A parameter without a gradient, such as the row of a token that no batch holds, would be moved by 0 / 0.
 void check_optimizer(const Settings& settings) {
-  const bool divides = settings.text("opt_type") != "sgd" && settings.real("adam_eps") == 0 && settings.real("adam_eps_root") == 0;
+  const bool divides = optimizer_of(settings) != Optimizer::sgd && settings.real("adam_eps") == 0 && settings.real("adam_eps_root") == 0;
   if (divides) {
     refuse("adam_eps and adam_eps_root are both 0: a parameter without a gradient would become 0 / 0", settings.origin("adam_eps").where,
            "adam_eps=1e-8");
@@ -106,7 +107,7 @@ void check_batch_split(const Settings& settings) {
 }
 
 void check_stack_axis(const Settings& settings) {
-  if (settings.integer("param_scan_axis") == 1 || settings.text("opt_type") != "muon") return;
+  if (settings.integer("param_scan_axis") == 1 || optimizer_of(settings) != Optimizer::muon) return;
   refuse("param_scan_axis=0 with opt_type=muon: MaxText takes the layers of a stacked weight for dims of its matrix",
          settings.origin("param_scan_axis").where, "param_scan_axis=1");
 }

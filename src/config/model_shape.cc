@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/attention_parts.h"
 #include "config/model_check.h"
+#include "config/optimizer.h"
 
 namespace moesh::config {
 namespace {
@@ -372,7 +373,7 @@ bool routes_at_random(const Settings& settings) {
 }
 
 DType first_moment_dtype(const Settings& settings) {
-  const bool says = settings.text("opt_type") != "adam_pax" && !settings.text("mu_dtype").empty();
+  const bool says = optimizer_of(settings) != Optimizer::adam_pax && !settings.text("mu_dtype").empty();
   return parse_dtype(settings.text(says ? "mu_dtype" : "weight_dtype")).value_or(DType::float32);
 }
 

@@ -9,6 +9,7 @@
 #include "config/attention_parts.h"
 #include "config/data_kind.h"
 #include "config/model_shape.h"
+#include "config/optimizer.h"
 #include "config/pipeline.h"
 
 namespace moesh::config {
@@ -29,7 +30,7 @@ bool weights_dense_results(S s) { return strategy_of(s) == MoeStrategy::dense &&
 bool is_deepseek4(S s) { return is_block(s, Block::deepseek4); }
 bool is_any_deepseek(S s) { return is_deepseek(block_of(s)); }
 bool is_stretched_latent(S s) { return has_latent_attention(s) && stretches_positions(s); }
-bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
+bool is_optimizer(S s, Optimizer optimizer) { return optimizer_of(s) == optimizer; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
 
 bool has_streams(S s) { return s.integer("mhc_expansion_rate") > 1; }
@@ -400,10 +401,10 @@ constexpr Need kNeeds[] = {
 
     {"lr_schedule_type=wsd", [](S s) { return s.text("lr_schedule_type") == "wsd"; }, kOfWsd},
     {"gradient_accumulation_steps above 1", [](S s) { return s.integer("gradient_accumulation_steps") > 1; }, kOfPasses},
-    {"opt_type=muon", [](S s) { return is_optimizer(s, "muon"); }, kOfMuon},
-    {"another opt_type than sgd", [](S s) { return !is_optimizer(s, "sgd"); }, kOfMoments},
-    {"opt_type=adamw or adam_pax", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "adam_pax"); }, kOfAdam},
-    {"opt_type=adamw or muon", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "muon"); }, kOfChosenMoments},
+    {"opt_type=muon", [](S s) { return is_optimizer(s, Optimizer::muon); }, kOfMuon},
+    {"another opt_type than sgd", [](S s) { return !is_optimizer(s, Optimizer::sgd); }, kOfMoments},
+    {"opt_type=adamw or adam_pax", [](S s) { return is_optimizer(s, Optimizer::adamw) || is_optimizer(s, Optimizer::adam_pax); }, kOfAdam},
+    {"opt_type=adamw or muon", [](S s) { return is_optimizer(s, Optimizer::adamw) || is_optimizer(s, Optimizer::muon); }, kOfChosenMoments},
     {"use_qk_clip=true", [](S s) { return s.boolean("use_qk_clip"); }, kOfClips},
     {"skip_step_on_spikes=true", [](S s) { return s.boolean("skip_step_on_spikes"); }, kOfSpikes},
     {"non_finite_policy=stop", [](S s) { return s.text("non_finite_policy") == "stop"; }, kOfStopping},

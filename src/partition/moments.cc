@@ -6,7 +6,7 @@
 namespace moesh::partition {
 
 Optimized::Optimized(const config::Settings& settings)
-    : optimizer_(settings.text("opt_type")),
+    : optimizer_(config::optimizer_of(settings)),
       has_biases_beside_(config::block_of(settings) == config::Block::deepseek4),
       trained_(settings, "trainable_parameters_mask") {}
 
@@ -19,8 +19,8 @@ bool Optimized::is_trained(const std::string& path, sharding::Role role) const {
 }
 
 int Optimized::moments(const std::string& path, sharding::Role role, const Shape& shape) const {
-  if (optimizer_ == "sgd" || !is_trained(path, role)) return 0;
-  return optimizer_ == "muon" && graph::matrix_dims(role, shape).is_matrix ? 1 : 2;
+  if (optimizer_ == config::Optimizer::sgd || !is_trained(path, role)) return 0;
+  return optimizer_ == config::Optimizer::muon && graph::matrix_dims(role, shape).is_matrix ? 1 : 2;
 }
 
 }  // namespace moesh::partition

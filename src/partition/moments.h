@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/shape.h"
+#include "config/optimizer.h"
 #include "config/path_mask.h"
 #include "config/settings.h"
 #include "sharding/role.h"
@@ -30,7 +31,7 @@ class Optimized {
   int moments(const std::string& path, sharding::Role role, const Shape& shape) const;
 
  private:
-  std::string optimizer_;
+  config::Optimizer optimizer_;
   bool has_biases_beside_;
   config::PathMask trained_;
 };

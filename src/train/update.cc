@@ -4,6 +4,7 @@
 
 #include "base/bfloat16.h"
 #include "config/model_shape.h"
+#include "config/optimizer.h"
 #include "config/path_mask.h"
 #include "graph/matrix_dims.h"
 #include "sharding/labels.h"
@@ -49,7 +50,7 @@ graph::AdamOf adam_of(const config::Settings& settings, const Slot& slot, bool n
           settings.real("adam_eps_root"),
           factor_for(slot.parameter, settings.real("adam_weight_decay")),
           nesterov,
-          settings.text("opt_type") == "adam_pax"};
+          config::optimizer_of(settings) == config::Optimizer::adam_pax};
 }
 
 std::pair<Shape, DType> like(Tensor tensor) { return {tensor.shape(), tensor.dtype()}; }
@@ -115,9 +116,9 @@ Updated muon(const Slot& slot, const UpdateNumbers& numbers, const graph::Matrix
 Updated update(const Trained& trained, const Slot& slot, const UpdateNumbers& numbers, std::int64_t devices,
                const config::Settings& settings, const config::PathMask& undecayed) {
   if (trained.is_frozen) return {slot.parameter, {}, {}};
-  const std::string& optimizer = settings.text("opt_type");
-  if (optimizer == "sgd") return {sgd(slot.parameter, slot.gradient, numbers.of_gradients, 0), {}, {}};
-  if (optimizer != "muon") {
+  const config::Optimizer optimizer = config::optimizer_of(settings);
+  if (optimizer == config::Optimizer::sgd) return {sgd(slot.parameter, slot.gradient, numbers.of_gradients, 0), {}, {}};
+  if (optimizer != config::Optimizer::muon) {
     graph::AdamOf of = adam_of(settings, slot, false);
     if (undecayed.matches(trained.path)) of.weight_decay = 0;
     return adam(slot, numbers.of_gradients, of);
