@@ -91,10 +91,10 @@ void add_rope(const Settings& s, Facts& facts) {
 }
 
 // How the chosen experts are weighted. A softmax over the chosen is the softmax over all, normalised to sum to 1.
-std::string weights_of(const MoeShape& moe) {
+std::string weights_of(const Settings& s, const MoeShape& moe) {
   const RoutingShape& of = moe.routing;
   const std::string way = of.softmax_of_chosen ? "softmax" : of.normalize ? "normalized" : "scores";
-  const std::string& function = of.score_function;
+  const std::string& function = s.text("routed_score_func");
   if (moe.weights_inputs) return way == "scores" && function.empty() ? "sigmoid, of inputs" : "sigmoid of other scores, of inputs";
   if (moe.softmax_over_all) return fmt::format("{} of softmax{}{}, scaled by expert", way, function.empty() ? "" : " of ", function);
   if (way == "softmax") return function.empty() ? "softmax" : "softmax over " + function;
@@ -109,7 +109,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["base_moe_mlp_dim"] = std::to_string(moe.mlp_dim);
   facts["routed_bias"] = yes_or_no(moe.routed_bias);
   facts["mlp_bias"] = yes_or_no(moe.bias);
-  facts["routed_weights"] = weights_of(moe);
+  facts["routed_weights"] = weights_of(s, moe);
   facts["shared_experts"] = std::to_string(may_share_experts(shape.block) ? moe.shared_dim : 0);
   facts["mlp_activations_limit"] = number(moe.limit > 0 ? moe.limit : -1);
   if (!is_deepseek(shape.block)) return;

@@ -119,15 +119,22 @@ void give_gemma4_heads(ModelShape& shape, const Settings& settings) {
   }
 }
 
+ScoreFunction score_function_of(const Settings& settings) {
+  const std::string& word = settings.text("routed_score_func");
+  if (word == "softmax") return ScoreFunction::softmax;
+  if (word == "sigmoid") return ScoreFunction::sigmoid;
+  return word == "sqrtsoftplus" ? ScoreFunction::sqrtsoftplus : ScoreFunction::none;
+}
+
 RoutingShape routing_of(const Settings& settings) {
   const Block block = block_of(settings);
   const std::string& asked = settings.text("routed_weights");
   RoutingShape of;
-  of.score_function = settings.text("routed_score_func");
+  of.score_function = score_function_of(settings);
   const bool has_scores = is_deepseek(block) || block == Block::llama4 || block == Block::gemma4;
   of.softmax_of_chosen = asked.empty() ? !has_scores : asked == "softmax";
   of.normalize = !asked.empty()        ? asked == "normalized"
-                 : is_deepseek(block) ? of.score_function == "sigmoid" || of.score_function == "sqrtsoftplus"
+                 : is_deepseek(block) ? of.score_function == ScoreFunction::sigmoid || of.score_function == ScoreFunction::sqrtsoftplus
                                        : settings.boolean("norm_topk_prob");
   of.weighs_without_bias = routes_by_groups(settings);
   if (of.weighs_without_bias) of.groups = std::max<std::int64_t>(0, settings.integer("n_routing_groups"));

@@ -90,9 +90,12 @@ struct GlobalHeads {
 
 enum class MoeStrategy { dense, capacity, sparse };
 
+// What makes scores of a router's logits.
+enum class ScoreFunction { none, softmax, sigmoid, sqrtsoftplus };
+
 // How a token's experts are chosen and weighted by the router's logits.
 struct RoutingShape {
-  std::string score_function;         // of the logits: sigmoid, softmax, sqrtsoftplus; empty for none
+  ScoreFunction score_function = ScoreFunction::none;
   bool softmax_of_chosen = true;      // weights are a softmax over the scores of the chosen experts; otherwise these scores
   bool normalize = false;             // weights are divided by their sum
   double normalize_epsilon = 0;       // which this is added to

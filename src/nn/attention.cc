@@ -40,16 +40,16 @@ struct Projection {
   const char* dim_label;
   std::int64_t dim;  // of a head
   double divisor = 1;  // of the initial kernel's standard deviation
+  bool is_fused = false;  // one kernel for queries, keys and values
 
-  bool is_fused() const { return name == "qkv"; }
   std::string tag() const { return name + "_proj"; }
 };
 
 Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const config::AttentionShape& shape, const Projection& p) {
-  const graph::Scope scope(builder, p.is_fused() ? p.tag() : p.name);
-  const Role role = p.is_fused() ? Role::attention_fused_kernel : Role::attention_kernel;
+  const graph::Scope scope(builder, p.is_fused ? p.tag() : p.name);
+  const Role role = p.is_fused ? Role::attention_fused_kernel : Role::attention_kernel;
   Labels of = {labels::embed, p.heads_label, p.dim_label};
-  if (!p.is_fused()) of = unless_context_decodes(context, std::move(of));
+  if (!p.is_fused) of = unless_context_decodes(context, std::move(of));
   const Tensor weight_MHD = parameter(builder, context, "kernel", {context.model.emb_dim, p.heads, p.dim},
                                       {of, normal_fan_in(context.model.emb_dim, p.divisor), role});
   const Tensor out_BSHD = tag(einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD), p.tag());
@@ -78,7 +78,8 @@ Heads project_apart(Builder& builder, const Context& context, const config::Atte
 // Projects to all heads with one kernel, query heads first. As in MaxText, the initial kernel is not smaller for queries.
 Heads project_fused(Builder& builder, const Context& context, const config::AttentionShape& shape, Tensor x_BSM) {
   const std::int64_t heads = shape.query_heads, kv_heads = shape.kv_heads;
-  const Tensor all_BSHD = project(builder, context, x_BSM, shape, {"qkv", heads + 2 * kv_heads, labels::heads, labels::kv, shape.head_dim});
+  const Projection all{"qkv", heads + 2 * kv_heads, labels::heads, labels::kv, shape.head_dim, 1, true};
+  const Tensor all_BSHD = project(builder, context, x_BSM, shape, all);
   return {tag(slice(all_BSHD, 2, 0, heads), "query_proj"), tag(slice(all_BSHD, 2, heads, kv_heads), "key_proj"),
           tag(slice(all_BSHD, 2, heads + kv_heads, kv_heads), "value_proj")};
 }

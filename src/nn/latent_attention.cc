@@ -26,12 +26,13 @@ AttentionLabels latent_labels_of(Context::Mode mode) {
           {batch, length, activation_heads, activation_kv}};
 }
 
-Tensor down(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t rank,
+// `tag`: the result's, for remat policies.
+Tensor down(Builder& builder, const Context& context, const std::string& name, const char* tag, Tensor x_BSM, std::int64_t rank,
             const char* label) {
   const graph::Scope scope(builder, name);
   const Tensor weight_MR = parameter(builder, context, "kernel", {context.model.emb_dim, rank},
                                      {{labels::embed, label}, normal_fan_in(context.model.emb_dim), Role::attention_down_kernel});
-  return tag(einsum("", "bsm,mr->bsr", x_BSM, weight_MR), name == "wq_a" ? "query_wa_proj" : "kv_wa_proj");
+  return graph::tag(einsum("", "bsm,mr->bsr", x_BSM, weight_MR), tag);
 }
 
 Tensor latent_norm(Builder& builder, const Context& context, const std::string& name, Tensor x) {
@@ -67,7 +68,7 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
   const config::AttentionShape& shape = context.model.attention;
   Tensor query, latent;
   if (shape.q_lora_rank > 0) {
-    latent = down(builder, context, "wq_a", x_BSM, shape.q_lora_rank, labels::q_lora_up_proj);
+    latent = down(builder, context, "wq_a", "query_wa_proj", x_BSM, shape.q_lora_rank, labels::q_lora_up_proj);
     latent = tag(latent_norm(builder, context, "q_norm", latent), "mla_q");
     query = up(builder, context, latent, {"wq_b", labels::q_lora, labels::q_heads, labels::kv, shape.qk_head_dim()});
   } else {
@@ -101,7 +102,7 @@ Tensor cached(Builder& builder, const Context& context, const Latent& of, const 
 Latent build_latent(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t rope_dim = shape.qk_rope_head_dim;
-  const Tensor low = down(builder, context, "wkv_a", x_BSM, shape.kv_lora_rank + rope_dim, labels::kv_lora_up_proj);
+  const Tensor low = down(builder, context, "wkv_a", "kv_wa_proj", x_BSM, shape.kv_lora_rank + rope_dim, labels::kv_lora_up_proj);
   const Tensor unscaled = slice(low, 2, 0, shape.kv_lora_rank);
   const Tensor latent = tag(latent_norm(builder, context, "kv_norm", unscaled), "mla_kv");
   Tensor key_rope_shared = slice(low, 2, shape.kv_lora_rank, rope_dim);

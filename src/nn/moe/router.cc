@@ -9,12 +9,15 @@ namespace moesh::nn {
 namespace {
 
 using config::Block;
+using config::ScoreFunction;
 
-Tensor score_function(const Context& context, Tensor logits) {
-  const std::string& function = context.model.moe.routing.score_function;
-  if (function == "sigmoid") return unary(graph::Unary::sigmoid, logits);
-  if (function == "softmax") return softmax(logits);
-  if (function == "sqrtsoftplus") return unary(graph::Unary::sqrt, unary(graph::Unary::softplus, logits));
+Tensor scores_of(ScoreFunction function, Tensor logits) {
+  switch (function) {
+    case ScoreFunction::none: break;
+    case ScoreFunction::softmax: return softmax(logits);
+    case ScoreFunction::sigmoid: return unary(graph::Unary::sigmoid, logits);
+    case ScoreFunction::sqrtsoftplus: return unary(graph::Unary::sqrt, unary(graph::Unary::softplus, logits));
+  }
   return logits;
 }
 
@@ -54,7 +57,7 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
   const Tensor weight = parameter(builder, context, "kernel", {width, model.moe.experts},
                                   {{label, labels::none}, moe_fan_in(context, width), Role::router_kernel}, dtype);
   const Tensor logits = einsum("", "bsm,me->bse", cast(x_BSM, dtype), weight);
-  const Tensor scored = score_function(context, logits);
+  const Tensor scored = scores_of(model.moe.routing.score_function, logits);
   const auto weighing = [&](Tensor scores) {
     return model.moe.softmax_over_all ? cast(softmax(cast(scores, DType::float32)), model.compute_dtype) : scores;
   };
