@@ -2,12 +2,10 @@
 
 #include <fmt/core.h>
 
-#include "base/text.h"
+#include "models/model.h"
 
 namespace moesh::models {
 namespace {
-
-constexpr std::string_view kAhead = "_ahead_";
 
 // Moves each value of a row to the place before it; the last becomes 0.
 void shift(std::span<std::int32_t> row) {
@@ -27,13 +25,10 @@ void shift_within(std::span<std::int32_t> row, std::span<const std::int32_t> seg
 
 }  // namespace
 
-std::string InputAhead::name() const { return module == 0 ? input : fmt::format("{}{}{}", input, kAhead, module); }
+std::string InputAhead::name() const { return fmt::format("{}_ahead_{}", input, module); }
 
-InputAhead parse_input_ahead(const std::string& name) {
-  const std::size_t at = name.rfind(kAhead);
-  const auto module = at == std::string::npos ? std::nullopt : parse_integer(std::string_view(name).substr(at + kAhead.size()));
-  if (!module) return {name, 0};
-  return {name.substr(0, at), *module};
+std::array<InputAhead, 3> inputs_of_module(std::int64_t module) {
+  return {{{inputs::tokens, module}, {inputs::targets, module}, {inputs::target_segments, module}}};
 }
 
 std::vector<std::int32_t> values_ahead(std::span<const std::int32_t> values, std::span<const std::int32_t> segments, std::int64_t length,

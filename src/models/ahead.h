@@ -1,6 +1,7 @@
 // Inputs of multi-token prediction: what lies further on in a row than the tokens themselves.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -8,14 +9,16 @@
 
 namespace moesh::models {
 
-// An array of the batch as module `module` takes it, which predicts that many tokens further on; a module of 0 takes it as it is.
+// An array of the batch as a module takes it, which predicts that many tokens further on.
 struct InputAhead {
   std::string input;  // the array's name in the batch
-  std::int64_t module = 0;
+  std::int64_t module = 1;
 
   std::string name() const;  // of the model's input
 };
-InputAhead parse_input_ahead(const std::string& name);
+
+// What a module takes: tokens, targets and the targets' segments.
+std::array<InputAhead, 3> inputs_of_module(std::int64_t module);
 
 // Rows of `length` values, each with the value that stands `places` further on in its row, or 0 where its document ends before that, or
 // the position is padding. `segments`: of the same positions, 0 for padding.

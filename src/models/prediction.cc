@@ -19,8 +19,9 @@ struct ModuleBatch {
 std::vector<ModuleBatch> batches_of_modules(Builder& builder, const Context& context) {
   std::vector<ModuleBatch> made;
   for (std::int64_t module = 1; module <= context.model.prediction_modules; ++module) {
-    const auto add = [&](const char* input) { return batch_input(builder, context, InputAhead{input, module}.name()); };
-    made.push_back({add(inputs::tokens), add(inputs::targets), add(inputs::target_segments)});
+    const auto [tokens, targets, target_segments] = inputs_of_module(module);
+    const auto add = [&](const InputAhead& input) { return batch_input(builder, context, input.name()); };
+    made.push_back({add(tokens), add(targets), add(target_segments)});
   }
   return made;
 }

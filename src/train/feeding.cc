@@ -10,7 +10,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "mesh/context_order.h"
-#include "models/ahead.h"
 #include "models/draws.h"
 #include "models/model.h"
 #include "train/step.h"
@@ -88,7 +87,11 @@ Array ahead(const Batch& batch, const models::InputAhead& of, run::Pool& pool) {
 }  // namespace
 
 Feeding::Feeding(const config::Settings& settings, std::int64_t microbatches, const mesh::Mesh& mesh)
-    : settings_(settings), microbatches_(microbatches), order_(mesh::context_order(settings, mesh)) {}
+    : settings_(settings), microbatches_(microbatches), order_(mesh::context_order(settings, mesh)) {
+  for (std::int64_t module = 1; module <= settings.integer("mtp_num_layers"); ++module) {
+    for (const models::InputAhead& of : models::inputs_of_module(module)) ahead_.emplace(of.name(), of);
+  }
+}
 
 Array Feeding::number(const std::string& name, const Shape& shape, const StepNumbers& numbers, run::Pool& pool) const {
   if (name == update_inputs::learning_rate) return floats(pool, {learning_rate(settings_, numbers.update)}, {});
@@ -105,8 +108,8 @@ Array Feeding::rows(const Batch& batch, const std::string& name, const Placed& p
     const Shape& shape = batch.at(models::inputs::tokens).view.shape;
     all = integers(pool, models::token_numbers(shape[0], shape[1]), shape);
   } else {
-    const models::InputAhead of = models::parse_input_ahead(name);
-    all = of.module == 0 ? batch.at(name) : ahead(batch, of, pool);
+    const auto of = ahead_.find(name);
+    all = of == ahead_.end() ? batch.at(name) : ahead(batch, of->second, pool);
   }
   all = in_groups(checked(std::move(all), place, name), microbatches_, pool);
   if (!order_.empty()) all = reordered(all, order_, pool);

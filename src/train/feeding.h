@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "models/ahead.h"
 #include "run/program.h"
 #include "train/spikes.h"
 
@@ -40,6 +41,7 @@ class Feeding {
 
   config::Settings settings_;
   std::int64_t microbatches_;
+  std::map<std::string, models::InputAhead> ahead_;  // what modules of multi-token prediction take, by the names of the inputs
   std::vector<std::int64_t> order_;  // permutation of a row's positions; empty: they keep their order
 };
 
