@@ -139,15 +139,9 @@ void print_json(const PlannedRun& before, const PlannedRun& after) {
   fmt::print("{}\n", json.text());
 }
 
-// The part of the headline before the colon, e.g. "mixtral-8x7b on v6e-8".
-std::string title_of(const PlannedRun& planned) {
-  const std::string headline = session::headline(planned.session);
-  return headline.substr(0, headline.find(": "));
-}
-
 // The opening of the page: how experts are chosen and, if the step does not fit in memory, what would make it fit.
 forecast::Front front_of(const PlannedRun& planned, const Routing& routing, const Remedies& remedies) {
-  forecast::Front front{title_of(planned)};
+  forecast::Front front{session::title(planned.session)};
   if (routing) front.sentences.push_back(forecast::routing_words(*routing));
   if (!remedies) return front;
   if (!remedies->fits_here) front.sentences.push_back(advice::nearest_words(*remedies) + ".");
@@ -170,7 +164,7 @@ int show_diff(const PlannedRun& before, const std::vector<std::string>& before_r
   const PlannedRun after = plan_run(request, decode_stage(arguments), arguments.engine());
   std::string page;
   if (const auto path = arguments.value("--html"))
-    page = write_page(*path, {title_of(before), {"Before, and after " + join(changes, " ") + "."}},
+    page = write_page(*path, {session::title(before.session), {"Before, and after " + join(changes, " ") + "."}},
                       {page_plan("before", before, before_request), page_plan("after", after, request)});
   if (arguments.has("--json")) {
     print_json(before, after);

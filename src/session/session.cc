@@ -241,8 +241,10 @@ std::string layout_words(const Session& session) {
   return fmt::format("{}, {}", mesh_words(session.mesh), config::rules_words(session.loaded.settings));
 }
 
+std::string title(const Session& session) { return fmt::format("{} on {}", session.shape.name, session.target.name); }
+
 std::string headline(const Session& session) {
-  return fmt::format("{} on {}: {} as {}", session.shape.name, session.target.name, counted(session.mesh.devices(), "device"),
+  return fmt::format("{}: {} as {}", title(session), counted(session.mesh.devices(), "device"),
                      layout_words(session));
 }
 

@@ -78,5 +78,6 @@ std::string layout_words(const Session& session);
 
 // "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules"
 std::string headline(const Session& session);
+std::string title(const Session& session);  // "mixtral-8x7b on v6e-8"
 
 }  // namespace moesh::session
