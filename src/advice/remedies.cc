@@ -18,6 +18,9 @@
 namespace moesh::advice {
 namespace {
 
+// What an offer costs besides the time of a token, the least first.
+enum class Price : std::uint8_t { nothing, tokens, numbers, devices };
+
 // The kind of a change; the best change of each kind is offered.
 enum class Kind : std::uint8_t { pieces, remat, chunks, rules, axes, moments, host, together, passes, batch, types, machine };
 
@@ -33,7 +36,6 @@ constexpr std::int64_t kMostMerged = 16;  // passes that are taken as one
 constexpr int kMostMachines = 2;          // machines that are looked for: the smallest that fits, and the next if it is clearly faster
 constexpr double kFasterFit = 1.2;        // the least speed-up, for each device, for which the next machine is offered too
 constexpr double kAsFast = 0.98;          // the least speed, relative to that on more devices, for which more are not offered
-constexpr int kPriceOfDevices = 3;        // the price of an offer with more devices
 constexpr int kTrialsOfLayouts = 40;      // if fewer trials are left, batches are tried before layouts
 
 class Search {
@@ -328,10 +330,10 @@ class Search {
     return keys;
   }
 
-  // Ranks offers: those that keep devices, tokens and numbers first, then those with fewer tokens, then other numbers, then more devices.
-  int price_of(const Offer& offer) const {
-    if (offer.devices > session_.mesh.devices()) return kPriceOfDevices;
-    return offer.rounds ? 2 : offer.tokens < tokens() ? 1 : 0;
+  Price price_of(const Offer& offer) const {
+    if (offer.devices > session_.mesh.devices()) return Price::devices;
+    if (offer.rounds) return Price::numbers;
+    return offer.tokens < tokens() ? Price::tokens : Price::nothing;
   }
 
   std::int64_t tokens() const { return session_.batch.rows_to_train * settings_.integer("max_target_length"); }
@@ -345,7 +347,7 @@ class Search {
   bool beats(const Offer& a, const Offer& b) const {
     if (a.is_narrow > b.is_narrow) return false;
     const double speed = a.tokens_per_second_per_device / b.tokens_per_second_per_device;
-    const bool spares_devices = price_of(a) == 0 && price_of(b) == kPriceOfDevices && speed >= kAsFast;
+    const bool spares_devices = price_of(a) == Price::nothing && price_of(b) == Price::devices && speed >= kAsFast;
     const bool is_smaller = price_of(a) <= price_of(b) && a.devices <= b.devices && a.tokens >= b.tokens && a.peak <= b.peak;
     return spares_devices || (is_smaller && speed >= 1);
   }
@@ -380,10 +382,10 @@ class Search {
     std::stable_sort(remedies.offers.begin(), remedies.offers.end(), [&](const Offer& a, const Offer& b) { return is_better(a, b); });
     drop_beaten(remedies.offers);
     remedies.fits_here =
-        std::any_of(remedies.offers.begin(), remedies.offers.end(), [&](const Offer& offer) { return price_of(offer) < kPriceOfDevices; });
+        std::any_of(remedies.offers.begin(), remedies.offers.end(), [&](const Offer& offer) { return price_of(offer) != Price::devices; });
     if (remedies.offers.size() > kMostOffers) remedies.offers.resize(kMostOffers);
     for (const Tried& tried : tried_) {
-      if (remedies.fits_here || price_of(tried.offer) == kPriceOfDevices || tried.offer.peak >= least_) continue;
+      if (remedies.fits_here || price_of(tried.offer) == Price::devices || tried.offer.peak >= least_) continue;
       if (!remedies.nearest || tried.offer.peak < remedies.nearest->peak) remedies.nearest = tried.offer;
     }
     return remedies;
