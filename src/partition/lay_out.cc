@@ -162,8 +162,12 @@ class Activations {
   int add(const Graph& graph, const Node& node, const Nearest& sources, std::int64_t iterations) {
     const graph::Value& value = graph.value(node.results.front());
     const int index = static_cast<int>(layout_.activations.size());
-    LaidTensor tensor{node.path, value.shape, value.dtype, std::get<graph::ConstraintOf>(node.attributes), {}, iterations,
-                      describe(graph.producer_of(node.operands.front())), {}, {}};
+    LaidTensor tensor{.path = node.path,
+                      .shape = value.shape,
+                      .dtype = value.dtype,
+                      .constraint = std::get<graph::ConstraintOf>(node.attributes),
+                      .iterations = iterations,
+                      .made_by = describe(graph.producer_of(node.operands.front()))};
     tensor.spec = sharding::lay(tensor.constraint, layout_.rules, layout_.mesh, node.path);
     layout_.activations.push_back(std::move(tensor));
     nearest_.push_back(sources);
@@ -193,7 +197,7 @@ void add_parameters(const Graph& graph, Evenness evenness, Layout& layout) {
   for (const Node& node : graph.nodes) {
     if (node.op != Op::parameter) continue;
     const graph::Value& value = graph.value(node.results.front());
-    LaidTensor tensor{node.path, value.shape, value.dtype, {}, {}, 1, "", {}, {}};
+    LaidTensor tensor{.path = node.path, .shape = value.shape, .dtype = value.dtype};
     const auto& of = std::get<graph::ParameterOf>(node.attributes);
     tensor.constraint.labels = of.labels;
     if (of.labelled != graph::ParameterOf::Labelled::each_dim) tensor.constraint.unlisted = static_cast<int>(of.labels.size());
@@ -210,7 +214,7 @@ void add_states(const Graph& graph, Evenness evenness, Layout& layout) {
   for (const Node& node : graph.nodes) {
     if (node.op != Op::input) continue;
     const graph::Value& value = graph.value(node.results.front());
-    LaidTensor tensor{node.path, value.shape, value.dtype, {}, {}, 1, "", {}, {}};
+    LaidTensor tensor{.path = node.path, .shape = value.shape, .dtype = value.dtype};
     tensor.constraint.labels = std::get<graph::InputOf>(node.attributes).labels;
     tensor.spec = sharding::lay(tensor.constraint, layout.rules, layout.mesh, node.path);
     if (evenness == Evenness::demanded) check_even(tensor, layout);

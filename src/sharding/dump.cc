@@ -46,7 +46,7 @@ void write_mesh(JsonWriter& json, const mesh::Mesh& mesh) {
 }
 
 void write_bytes(JsonWriter& json, const LaidTensor& tensor, const mesh::Mesh& mesh) {
-  json.key("bytes").value(elements(tensor.shape) * size_of(tensor.dtype)).key("bytes_per_device").value(bytes_per_device(tensor, mesh));
+  json.key("bytes").value(whole_bytes(tensor)).key("bytes_per_device").value(bytes_per_device(tensor, mesh));
   json.key("replicas").value(replicas(tensor, mesh));
 }
 

@@ -34,6 +34,8 @@ std::vector<std::string> size_keys(const AxisList& axes, const mesh::Mesh& mesh)
 
 }  // namespace
 
+std::int64_t whole_bytes(const LaidTensor& tensor) { return elements(tensor.shape) * size_of(tensor.dtype); }
+
 std::int64_t bytes_per_device(const LaidTensor& tensor, const mesh::Mesh& mesh) {
   return shard_bytes(tensor.shape, tensor.dtype, tensor.spec, mesh);
 }

@@ -15,14 +15,14 @@ namespace moesh::sharding {
 // A tensor with its spec.
 struct LaidTensor {
   std::string path;
-  Shape shape;  // global
+  Shape shape = {};  // global
   DType dtype = DType::float32;
-  Constraint constraint;
-  Spec spec;                    // with axes of size 1
+  Constraint constraint = {};
+  Spec spec = {};               // with axes of size 1
   std::int64_t iterations = 1;  // activations: how often a step makes it
-  std::string made_by;          // activations: the op that makes it, in words
-  std::vector<int> sources;     // activations: the nearest laid-out activations that it is made from
-  std::vector<int> users;       // the nearest laid-out activations that are made from it
+  std::string made_by = {};     // activations: the op that makes it, in words
+  std::vector<int> sources = {};  // activations: the nearest laid-out activations that it is made from
+  std::vector<int> users = {};    // the nearest laid-out activations that are made from it
   Role role = Role::none;       // parameters and their moments
   std::string moment_of = {};   // moments: the parameter's path
   std::vector<int> weights = {};  // activations: the parameters used on the way from its sources
@@ -57,7 +57,8 @@ struct Layout {
   std::vector<LaidTensor> states = {};  // for decoding: ".../cache/key"
 };
 
-// The bytes of a tensor's largest shard, and the number of devices that hold a copy of each shard.
+// The bytes of a whole tensor and of its largest shard, and the number of devices that hold a copy of each shard.
+std::int64_t whole_bytes(const LaidTensor& tensor);
 std::int64_t bytes_per_device(const LaidTensor& tensor, const mesh::Mesh& mesh);
 std::int64_t replicas(const LaidTensor& tensor, const mesh::Mesh& mesh);
 // The bytes of all parameters and moments on one device.

@@ -252,12 +252,6 @@ void find_competing_dims(const Layout& layout, Findings& findings) {
 
 namespace {
 
-std::int64_t shards_of(const config::AxisRule& rule, const mesh::Mesh& mesh) {
-  std::int64_t product = 1;
-  for (const std::string& axis : rule.axes) product *= mesh.size_of(axis);
-  return product;
-}
-
 }  // namespace
 
 // Finds rules that were passed over only because of an axis of size 1, if no later rule makes up for it.
@@ -267,7 +261,7 @@ void find_blocked_by_one(const Layout& layout, Findings& findings) {
     for (const RuleStep& step : resolve(tensor.labels(), layout.rules, layout.mesh).steps) {
       const config::AxisRule& rule = layout.rules[step.rule];
       const bool by_one = step.outcome == Outcome::axis_taken && layout.mesh.axis(step.blocking_axis).size() == 1;
-      if (!by_one || shards_of(rule, layout.mesh) <= shards(tensor.spec.dims[step.dim], layout.mesh)) continue;
+      if (!by_one || shards(axes_in_mesh(rule, layout.mesh), layout.mesh) <= shards(tensor.spec.dims[step.dim], layout.mesh)) continue;
       if (!told.emplace(step.rule, findings.size()).second) continue;
       const std::string& axis = layout.mesh.axis(step.blocking_axis).name;
       Finding f{Severity::warning, Check::blocked_by_one, rule.label,

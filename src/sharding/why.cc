@@ -202,8 +202,6 @@ std::string dims_table(const Layout& layout, const LaidTensor& tensor, int width
   return table.text(width);
 }
 
-std::int64_t whole_bytes(const LaidTensor& tensor) { return elements(tensor.shape) * size_of(tensor.dtype); }
-
 std::string costs(const Layout& layout, const LaidTensor& tensor) {
   const std::int64_t local = bytes_per_device(tensor, layout.mesh);
   const std::int64_t whole = whole_bytes(tensor);
