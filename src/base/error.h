@@ -28,6 +28,8 @@ class Error : public std::runtime_error {
   ErrorParts parts_;
 };
 
+inline constexpr const char* kCommandLine = "the command line";  // `where` of what stands there
+
 // Shorthands that throw an Error: refuse for a bad request, fail for work that failed.
 [[noreturn]] void refuse(std::string what, std::string where = {}, std::string fix = {});
 [[noreturn]] void fail(std::string what, std::string where = {}, std::string fix = {});

@@ -101,7 +101,7 @@ std::string json_of(const Measured& of) {
 
 int run_bench(const Arguments& arguments) {
   if (arguments.words() == std::vector<std::string>{"kernels"}) return bench_kernels(arguments);
-  if (arguments.has("--only")) refuse("--only without `kernels`", "the command line", "moesh bench kernels --only TEXT");
+  if (arguments.has("--only")) refuse("--only without `kernels`", kCommandLine, "moesh bench kernels --only TEXT");
   if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments, DecodeStage::token);
   if (arguments.words() == std::vector<std::string>{"prefill"}) return bench_decode(arguments, DecodeStage::prompt);
   const bool names_step = arguments.words() == std::vector<std::string>{"step"};

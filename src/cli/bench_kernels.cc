@@ -91,7 +91,7 @@ std::string json_of(const std::vector<KernelTime>& times, const std::vector<Libr
 
 int bench_kernels(const Arguments& arguments) {
   if (!arguments.request().empty() || arguments.has("--all")) {
-    refuse(fmt::format("`bench kernels` with {}", arguments.request().empty() ? "--all" : arguments.request().front()), "the command line",
+    refuse(fmt::format("`bench kernels` with {}", arguments.request().empty() ? "--all" : arguments.request().front()), kCommandLine,
            "its sizes are its own: moesh bench kernels [--only TEXT] [--json] [--plot FILE] [--threads N]");
   }
   const std::string only = arguments.value("--only").value_or("");

@@ -58,14 +58,14 @@ std::string hash_words(const store::Tensor& tensor) {
 // The paths that a command line names after its first word.
 std::vector<std::string> paths(const Arguments& arguments, std::size_t least, std::size_t most) {
   if (!arguments.request().empty()) {
-    refuse(fmt::format("'{}' is no path", shorten(arguments.request().front(), 80)), "the command line", "moesh checkpoint --help");
+    refuse(fmt::format("'{}' is no path", shorten(arguments.request().front(), 80)), kCommandLine, "moesh checkpoint --help");
   }
   const std::vector<std::string>& words = arguments.words();
   const std::size_t given = words.size() - 1;
   if (given < least || given > most) {
     refuse(fmt::format("{} for '{}', {} expected", counted(static_cast<std::int64_t>(given), "path"), words.front(),
                        most == 1 ? "one was" : least == 2 ? "two were" : "one or more were"),
-           "the command line", "moesh checkpoint --help");
+           kCommandLine, "moesh checkpoint --help");
   }
   return {words.begin() + 1, words.end()};
 }
@@ -274,7 +274,7 @@ int diff(const Arguments& arguments) {
 int remove(const Arguments& arguments) {
   const std::string path = paths(arguments, 1, 1).front();
   const auto keep = count_of(arguments, "--keep", std::numeric_limits<std::int32_t>::max(), "--keep 2");
-  if (!keep) refuse("how many are to stay?", "the command line", "moesh checkpoint rm RUN --keep N");
+  if (!keep) refuse("how many are to stay?", kCommandLine, "moesh checkpoint rm RUN --keep N");
   const std::string folder = store::steps_in(path).empty() ? store::checkpoints_of_run(path) : path;
   if (store::steps_in(folder).empty()) refuse("no checkpoint is there", path, "name the folder of a run that has some");
   const store::FolderLock lock(folder);
@@ -305,12 +305,12 @@ int run_checkpoint(const Arguments& arguments) {
   const std::string asked = arguments.words().empty() ? "" : arguments.words().front();
   const auto act = std::find_if(std::begin(kActs), std::end(kActs), [&](const Act& one) { return one.name == asked; });
   if (act == std::end(kActs))
-    refuse(fmt::format("'{}': ls, show, check, diff or rm was expected", shorten(asked, 40)), "the command line",
+    refuse(fmt::format("'{}': ls, show, check, diff or rm was expected", shorten(asked, 40)), kCommandLine,
            "moesh checkpoint ls RUN");
   const std::vector<std::string> taken = split(act->options, ' ');
   for (const Option& option : kCheckpointOptions) {
     if (!arguments.has(option.name) || std::find(taken.begin(), taken.end(), option.name) != taken.end()) continue;
-    refuse(fmt::format("{} has no effect on `checkpoint {}`, which takes {}", option.name, asked, join(taken, " and ")), "the command line",
+    refuse(fmt::format("{} has no effect on `checkpoint {}`, which takes {}", option.name, asked, join(taken, " and ")), kCommandLine,
            "leave it out");
   }
   return act->run(arguments);

@@ -46,7 +46,7 @@ void refuse_key_with_dashes(const std::string& word, const std::string& after) {
   const std::string name = key_of(word.substr(0, equals));
   if (config::find_key(name) == nullptr) return;
   const std::string value = equals != std::string::npos ? word.substr(equals + 1) : after.empty() ? "VALUE" : after;
-  refuse(fmt::format("'{}' is a key, not an option: keys are given without dashes", shorten(word, 80)), "the command line",
+  refuse(fmt::format("'{}' is a key, not an option: keys are given without dashes", shorten(word, 80)), kCommandLine,
          shorten(name + "=" + value, 120));
 }
 
@@ -70,7 +70,7 @@ const Option& known_option(std::span<const Option> options, const std::string& w
   refuse_key_with_dashes(word, after);
   std::vector<std::string> names{"--help"};
   for (const Option& option : options) names.emplace_back(option.name);
-  refuse(fmt::format("unknown option '{}', one of {} was expected", shorten(name, 80), join(names, ", ")), "the command line",
+  refuse(fmt::format("unknown option '{}', one of {} was expected", shorten(name, 80), join(names, ", ")), kCommandLine,
          fix_of_option(name, names));
 }
 
@@ -81,12 +81,12 @@ const Command& known_command(const std::string& name) {
     names.emplace_back(command->name);
   }
   const std::vector<std::string> close = nearest(name, names, 1);
-  refuse(fmt::format("unknown command '{}'", shorten(name, 80)), "the command line",
+  refuse(fmt::format("unknown command '{}'", shorten(name, 80)), kCommandLine,
          close.empty() ? "`moesh --help` lists the commands" : "moesh " + close.front());
 }
 
 [[noreturn]] void refuse_missing(const Option& option) {
-  refuse(fmt::format("{} takes {}, which is missing", option.name, option.value), "the command line");
+  refuse(fmt::format("{} takes {}, which is missing", option.name, option.value), kCommandLine);
 }
 
 // Whether a second value of the option would be ignored.
@@ -149,11 +149,11 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
     const Option& option = known_option(options, word, i + 1 < words.size() ? words[i + 1] : "");
     end_rest();
     if (has(option.name) && takes_one_value(option)) {
-      refuse(fmt::format("{} more than once", option.name), "the command line", "give it once");
+      refuse(fmt::format("{} more than once", option.name), kCommandLine, "give it once");
     }
     const auto count = static_cast<std::size_t>(1 + std::count(option.value.begin(), option.value.end(), ' '));
     if (option.value.empty()) {
-      if (equals != std::string::npos) refuse(fmt::format("{} takes no value", option.name), "the command line");
+      if (equals != std::string::npos) refuse(fmt::format("{} takes no value", option.name), kCommandLine);
       given_.push_back({option.name, ""});
     } else if (option.value.ends_with("...")) {
       taking_rest = &option;
@@ -208,7 +208,7 @@ std::optional<std::int64_t> count_of(const Arguments& arguments, std::string_vie
   if (!given) return std::nullopt;
   const std::optional<std::int64_t> count = parse_integer(*given);
   if (!count || *count < 1 || *count > most) {
-    refuse(fmt::format("{} {}: not a number from 1 to {}", option, shorten(*given, 40), most), "the command line", fix);
+    refuse(fmt::format("{} {}: not a number from 1 to {}", option, shorten(*given, 40), most), kCommandLine, fix);
   }
   return count;
 }
@@ -220,7 +220,7 @@ int threads_of(const Arguments& arguments) {
 const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix) {
   if (!arguments.words().empty()) {
     refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
-           "the command line", fix);
+           kCommandLine, fix);
   }
   return arguments.request();
 }
@@ -236,7 +236,7 @@ std::int64_t timed_steps(const config::Settings& settings) {
 config::Keys skew_of(const Arguments& arguments) {
   const auto skew = arguments.value(kSkew.name);
   if (skew && skew->starts_with('-'))
-    refuse(fmt::format("--skew {}: a router_skew of 0 or more was expected", *skew), "the command line", "--skew 0.5");
+    refuse(fmt::format("--skew {}: a router_skew of 0 or more was expected", *skew), kCommandLine, "--skew 0.5");
   return skew ? config::Keys{"router_skew=" + *skew} : config::Keys{};
 }
 

@@ -185,13 +185,13 @@ void save(const PlannedRun& planned, const std::string& path) {
 void check_files(const Arguments& arguments) {
   const std::optional<std::string> plan = arguments.value("--save-plan"), page = arguments.value("--html");
   if (plan && decode_stage(arguments))
-    refuse("--save-plan saves the plan of a training step, which `moesh train` compares with its own", "the command line",
+    refuse("--save-plan saves the plan of a training step, which `moesh train` compares with its own", kCommandLine,
            "leave out --save-plan, or --decode and --prefill");
   if (plan && arguments.has("--diff")) refuse("--save-plan with --diff, which makes two plans", "--save-plan", "save one of them");
   if (arguments.has("--all") && arguments.has("--diff"))
-    refuse("--all has no effect beside --diff, which shows every line that differs", "the command line", "leave out --all");
+    refuse("--all has no effect beside --diff, which shows every line that differs", kCommandLine, "leave out --all");
   if (plan && page && *plan == *page)
-    refuse(fmt::format("--save-plan and --html both write {}", shorten(*page, 120)), "the command line", "give each a file of its own");
+    refuse(fmt::format("--save-plan and --html both write {}", shorten(*page, 120)), kCommandLine, "give each a file of its own");
 }
 
 int run_compile(const Arguments& arguments) {

@@ -25,8 +25,6 @@ constexpr std::string_view kConvertExamples[] = {
     "convert my-gpt-oss again --to hugging-face --dtype bfloat16",
 };
 
-constexpr const char* kCommandLine = "the command line";
-
 std::optional<DType> dtype_of(const Arguments& arguments) {
   const std::optional<std::string> given = arguments.value("--dtype");
   if (!given) return std::nullopt;

@@ -249,10 +249,10 @@ int calibrate(const Arguments& arguments) {
 
 int run_doctor(const Arguments& arguments) {
   if (!arguments.words().empty() || !arguments.request().empty())
-    refuse("doctor takes no model and no keys", "the command line", "moesh doctor [--calibrate]");
+    refuse("doctor takes no model and no keys", kCommandLine, "moesh doctor [--calibrate]");
   if (arguments.has("--calibrate")) return calibrate(arguments);
-  if (arguments.has("--threads")) refuse("--threads without --calibrate", "the command line", "moesh doctor --calibrate --threads N");
-  if (arguments.has("--to")) refuse("--to without --calibrate", "the command line", "moesh doctor --calibrate --to FILE");
+  if (arguments.has("--threads")) refuse("--threads without --calibrate", kCommandLine, "moesh doctor --calibrate --threads N");
+  if (arguments.has("--to")) refuse("--to without --calibrate", kCommandLine, "moesh doctor --calibrate --to FILE");
   const std::vector<Check> checks = all_checks();
   if (arguments.has("--json")) {
     fmt::print("{}\n", json_of(checks));

@@ -69,7 +69,7 @@ bool takes_foreign_requests(const Command& command) {
 bool is_unquoted(const std::string& text) { return text.starts_with("--") && text.find_first_of(" =\n\t") == std::string::npos; }
 
 void refuse_unquoted() {
-  refuse("the command behind --from is several words of this command line", "the command line",
+  refuse("the command behind --from is several words of this command line", kCommandLine,
          "put it in quotes: --from megatron \"--num-layers 32 --hidden-size 4096 ...\"");
 }
 

@@ -40,13 +40,13 @@ What asked_for(const Arguments& arguments) {
     if (arguments.has(option)) given.emplace_back(option);
   }
   if (given.size() > 1)
-    refuse(fmt::format("{} are different questions", join(given, " and ")), "the command line", given.front());
+    refuse(fmt::format("{} are different questions", join(given, " and ")), kCommandLine, given.front());
   const What what = given.empty()           ? What::model
                     : given[0] == "--after" ? What::after
                     : given[0] == "--plan"  ? What::plan
                                             : What::partitioned;
   if (arguments.has("--json") && (what == What::model || what == What::after)) {
-    refuse("--json is for --partitioned and --plan: a graph's text is read back as it is", "the command line",
+    refuse("--json is for --partitioned and --plan: a graph's text is read back as it is", kCommandLine,
            "leave --json away");
   }
   return what;

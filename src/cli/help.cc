@@ -241,7 +241,7 @@ void show_topic(const std::string& topic) {
   for (const Catalogue& one : kCatalogues) {
     for (const std::string& name : nearest(topic, one.names())) close.push_back(name);
   }
-  refuse(fmt::format("'{}' is neither a key nor a command, and no model, rule set or hardware", shorten(topic, 80)), "the command line",
+  refuse(fmt::format("'{}' is neither a key nor a command, and no model, rule set or hardware", shorten(topic, 80)), kCommandLine,
          close.empty() ? "`moesh help keys` lists all keys" : "did you mean " + join(close, ", ") + "?");
 }
 

@@ -9,7 +9,7 @@ namespace moesh::cli {
 
 std::optional<session::DecodeStage> decode_stage(const Arguments& arguments) {
   const bool decodes = arguments.has(kDecodeStep.name), prefills = arguments.has(kPrefillStep.name);
-  if (decodes && prefills) refuse("--decode and --prefill plan different steps", "the command line", "give one of them");
+  if (decodes && prefills) refuse("--decode and --prefill plan different steps", kCommandLine, "give one of them");
   if (decodes) return session::DecodeStage::token;
   if (prefills) return session::DecodeStage::prompt;
   return std::nullopt;

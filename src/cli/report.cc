@@ -23,9 +23,9 @@ constexpr std::string_view kReportExamples[] = {
 int run_report(const Arguments& arguments) {
   if (!arguments.request().empty())
     refuse(fmt::format("'{}' changes nothing of a report", shorten(arguments.request().front(), 80)),
-           "the command line", "moesh report RUN [RUN ...]");
+           kCommandLine, "moesh report RUN [RUN ...]");
   if (arguments.words().empty())
-    refuse("of which run?", "the command line", "moesh report RUN [RUN ...]; `moesh runs` lists them");
+    refuse("of which run?", kCommandLine, "moesh report RUN [RUN ...]; `moesh runs` lists them");
   std::vector<train::RunRecord> runs;
   for (const std::string& path : arguments.words()) runs.push_back(train::read_run(path));
   const auto beside = std::filesystem::path(runs.front().path).parent_path() / "report.html";

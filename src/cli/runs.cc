@@ -185,17 +185,17 @@ std::string diff_json(const RunRecord& a, const RunRecord& b) {
 int run_runs(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words();
   if (!arguments.request().empty())
-    refuse(fmt::format("'{}' changes nothing of runs", shorten(arguments.request().front(), 80)), "the command line",
+    refuse(fmt::format("'{}' changes nothing of runs", shorten(arguments.request().front(), 80)), kCommandLine,
            "moesh runs [FOLDER]");
   if (words.empty() || words.front() != "diff") {
     if (words.size() > 1)
-      refuse(fmt::format("'{}' besides a folder", shorten(words[1], 80)), "the command line",
+      refuse(fmt::format("'{}' besides a folder", shorten(words[1], 80)), kCommandLine,
              "moesh runs [FOLDER], or moesh runs diff A B");
     return list_runs(arguments);
   }
   if (words.size() != 3)
     refuse(fmt::format("{}, two were expected", counted(static_cast<std::int64_t>(words.size()) - 1, "run")),
-           "the command line", "moesh runs diff A B");
+           kCommandLine, "moesh runs diff A B");
   const RunRecord a = train::read_run(words[1]), b = train::read_run(words[2]);
   fmt::print("{}", arguments.has("--json") ? diff_json(a, b) : diff_words(a, b));
   return 0;

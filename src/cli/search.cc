@@ -181,7 +181,7 @@ int run_search(const Arguments& arguments) {
   const search::Stage stage = decode_stage(arguments);
   const session::Session session = open_run(request, stage, session::Evenness::reported);
   if (session.loaded.settings.text("compile_topology").empty())
-    refuse("a search needs a machine", "the command line", "compile_topology=KIND-SIZE; `moesh help hardware` lists the kinds");
+    refuse("a search needs a machine", kCommandLine, "compile_topology=KIND-SIZE; `moesh help hardware` lists the kinds");
   search::Told told{wanted.objective, stage, {}, yours_of(arguments, asked, stage), effort.threads};
   for (const std::string& machine : machines_of(session, wanted)) {
     told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort, stage));

@@ -53,7 +53,7 @@ std::int64_t port_of(const Arguments& arguments) {
   if (!given) return kUsualPort;
   const auto port = parse_integer(*given);
   if (!port || *port < 0 || *port > 65'535) {
-    refuse(fmt::format("--port {}: not a number from 0 to 65535", shorten(*given, 40)), "the command line",
+    refuse(fmt::format("--port {}: not a number from 0 to 65535", shorten(*given, 40)), kCommandLine,
            "--port 8000, or --port 0 for any");
   }
   return *port;
@@ -61,7 +61,7 @@ std::int64_t port_of(const Arguments& arguments) {
 
 decode::Source source_of(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words();
-  if (words.size() > 1) refuse(fmt::format("'{}' after the model is no key=value", shorten(words[1], 80)), "the command line");
+  if (words.size() > 1) refuse(fmt::format("'{}' after the model is no key=value", shorten(words[1], 80)), kCommandLine);
   return decode::source_of(words.empty() ? "" : words.front(), arguments.request());
 }
 

@@ -62,7 +62,7 @@ int show_diff(const session::Session& before, const Arguments& arguments) {
 void check_lint_alone(const Arguments& arguments) {
   for (const char* option : {"--filter", "--diff", "--activations"}) {
     if (arguments.has(option)) {
-      refuse(fmt::format("--lint looks at the whole layout, so {} has no effect beside it", option), "the command line",
+      refuse(fmt::format("--lint looks at the whole layout, so {} has no effect beside it", option), kCommandLine,
              fmt::format("leave out --lint or {}", option));
     }
   }
@@ -71,7 +71,7 @@ void check_lint_alone(const Arguments& arguments) {
 void check_decoding_alone(const Arguments& arguments) {
   for (const char* option : {"--diff", "--lint"}) {
     if (arguments.has(option)) {
-      refuse(fmt::format("{} looks at training, not at decoding", option), "the command line",
+      refuse(fmt::format("{} looks at training, not at decoding", option), kCommandLine,
              "leave it out; `moesh search --decode ...` finds layouts, `moesh compile --decode ... --diff KEY=VALUE...` compares two");
     }
   }

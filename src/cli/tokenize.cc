@@ -50,7 +50,7 @@ std::string of_standard_input() {
 std::vector<std::string> texts_of(const Arguments& arguments) {
   const auto file = arguments.value("--file");
   std::vector<std::string> texts(arguments.all_words().begin() + 1, arguments.all_words().end());
-  if (file && !texts.empty()) refuse("a text and a file to take it from", "the command line", "one of the two");
+  if (file && !texts.empty()) refuse("a text and a file to take it from", kCommandLine, "one of the two");
   if (file) return {read_file(*file, "the text", kMostTextBytes, "--file FILE")};
   return texts.empty() ? std::vector{of_standard_input()} : texts;
 }
@@ -137,7 +137,7 @@ tokenizer::Ids ids_of(const std::vector<std::string>& texts) {
       if (word.empty()) continue;
       const auto id = parse_integer(word);
       if (!id || *id < 0 || *id > std::numeric_limits<std::int32_t>::max())
-        refuse(fmt::format("'{}' is no token id", shorten(word, 40)), "the command line",
+        refuse(fmt::format("'{}' is no token id", shorten(word, 40)), kCommandLine,
                "moesh tokenize TOKENIZER --decode 1 2 3");
       ids.push_back(static_cast<std::int32_t>(*id));
     }
@@ -152,12 +152,12 @@ void print_text(const std::string& text, bool as_json) {
 }
 
 int run_tokenize(const Arguments& arguments) {
-  if (arguments.all_words().empty()) refuse("which tokenizer?", "the command line", "moesh tokenize FOLDER \"a text\"");
+  if (arguments.all_words().empty()) refuse("which tokenizer?", kCommandLine, "moesh tokenize FOLDER \"a text\"");
   const auto tokenizer = tokenizer::open(arguments.all_words().front());
   const Special special = arguments.has("--plain") ? Special::left_out : Special::added;
   const bool as_json = arguments.has("--json"), counts = arguments.has("--count");
   if (arguments.has("--decode") && counts)
-    refuse("--count of texts, but --decode takes ids", "the command line", "one of the two");
+    refuse("--count of texts, but --decode takes ids", kCommandLine, "one of the two");
   const std::vector<std::string> texts = texts_of(arguments);
   if (arguments.has("--decode")) {
     print_text(tokenizer->decode(ids_of(texts), special), as_json);

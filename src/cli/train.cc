@@ -76,7 +76,7 @@ std::optional<std::int64_t> step_to_go_on_from(const Arguments& arguments) {
   if (!given) return std::nullopt;
   const std::optional<std::int64_t> step = parse_integer(*given);
   if (!step || *step < 0)
-    refuse(fmt::format("--from {}: not a step", shorten(*given, 40)), "the command line",
+    refuse(fmt::format("--from {}: not a step", shorten(*given, 40)), kCommandLine,
            "`moesh checkpoint ls RUN` tells those there are");
   return step;
 }
@@ -86,7 +86,7 @@ train::Printed printed_of(const Arguments& arguments) {
   for (const char* option : {"--quiet", "--json", "--audit"}) {
     if (arguments.has(option)) given.emplace_back(option);
   }
-  if (given.size() > 1) refuse(fmt::format("{} and {}", given[0], given[1]), "the command line", "leave out one of them");
+  if (given.size() > 1) refuse(fmt::format("{} and {}", given[0], given[1]), kCommandLine, "leave out one of them");
   return arguments.has("--quiet") ? train::Printed::ends : arguments.has("--json") ? train::Printed::metrics : train::Printed::all;
 }
 
@@ -166,7 +166,7 @@ RunFolder shared_folder(const Arguments& arguments) {
   const Unheard unheard;
   const config::Settings settings = config::load(based(request_with_skew(arguments)).words).settings;
   if (!settings.boolean("enable_checkpointing")) {
-    refuse("--restarts, with enable_checkpointing=false: no checkpoint would be there to start again from", "the command line",
+    refuse("--restarts, with enable_checkpointing=false: no checkpoint would be there to start again from", kCommandLine,
            "enable_checkpointing=true, or leave out --restarts");
   }
   if (settings.text("run_name").empty()) return {train::make_run_folder(settings), true};
@@ -203,7 +203,7 @@ int run_train(const Arguments& arguments) {
   const auto processes = count_of(arguments, "--processes", 4096, "--processes 2");
   const auto restarts = count_of(arguments, "--restarts", 1'000'000, "--restarts 3");
   const bool is_launched = transport::launched().count > 1;
-  if (is_launched && processes) refuse("--processes, in a process that mpirun or srun has started", "the command line", "leave it out");
+  if (is_launched && processes) refuse("--processes, in a process that mpirun or srun has started", kCommandLine, "leave it out");
   if (!is_launched && (processes.value_or(1) > 1 || restarts)) {
     request_alone(arguments);
     return launch_train(arguments, processes.value_or(1), restarts.value_or(0));

@@ -167,11 +167,11 @@ void check_effects(const Arguments& arguments) {
   const std::vector<std::string>& paths = arguments.words();
   const auto all_are = [&](auto is_such) { return std::all_of(paths.begin(), paths.end(), is_such); };
   if (all_are(is_recorded_tokenizer) && !arguments.request().empty()) {
-    refuse(fmt::format("{} has no effect on a recorded tokenizer", arguments.request().front()), "the command line", "leave it out");
+    refuse(fmt::format("{} has no effect on a recorded tokenizer", arguments.request().front()), kCommandLine, "leave it out");
   }
   const bool has_steps = !all_are([](const std::string& path) { return is_recorded_tokenizer(path) || config::is_hugging_face(path); });
   if (arguments.has("--first") && !has_steps) {
-    refuse("--first has no effect on recorded tokenizers and Hugging Face folders, which have no steps", "the command line",
+    refuse("--first has no effect on recorded tokenizers and Hugging Face folders, which have no steps", kCommandLine,
            "leave it out");
   }
 }
@@ -181,14 +181,14 @@ int run_verify(const Arguments& arguments) {
   Verdicts verdicts;
   if (arguments.has("--against-one-device")) {
     if (!arguments.words().empty()) {
-      refuse(fmt::format("a recorded run, '{}', beside --against-one-device", arguments.words().front()), "the command line",
+      refuse(fmt::format("a recorded run, '{}', beside --against-one-device", arguments.words().front()), kCommandLine,
              "name FILE.yml and key=value only");
     }
     verdicts.add("layout", "layout", against_one_device(arguments, workers));
     return verdicts.print(arguments.has("--json"), "as on one device");
   }
   if (arguments.words().empty()) {
-    refuse("no run is named", "the command line", "moesh verify PATH... [key=value ...]");
+    refuse("no run is named", kCommandLine, "moesh verify PATH... [key=value ...]");
   }
   check_effects(arguments);
   for (const std::string& path : arguments.words()) {

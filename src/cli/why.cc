@@ -43,11 +43,11 @@ const sharding::LaidTensor& find_one(const sharding::Layout& layout, const std::
     }
     const std::vector<std::string> close = nearest(name, paths);
     refuse(
-        fmt::format("no tensor's path holds '{}'", shorten(name, 80)), "the command line",
+        fmt::format("no tensor's path holds '{}'", shorten(name, 80)), kCommandLine,
         close.empty() ? "`moesh shardings --activations` lists all paths" : "did you mean " + join(close, ", ") + "?");
   }
   for (const sharding::LaidTensor* tensor : found) paths.push_back(tensor->path);
-  refuse(fmt::format("'{}' is part of {} paths: {}", name, found.size(), few_of(paths, kMostListed)), "the command line",
+  refuse(fmt::format("'{}' is part of {} paths: {}", name, found.size(), few_of(paths, kMostListed)), kCommandLine,
          "name one of them whole");
 }
 
@@ -84,7 +84,7 @@ void print(const PlannedRun& planned, const std::vector<const forecast::Sent*>& 
 int explain_at(const Arguments& arguments) {
   if (!arguments.words().empty())
     refuse(fmt::format("--at finds collectives, so '{}' has no place beside it", shorten(arguments.words().front(), 80)),
-           "the command line", "put it into --at \"WORDS\", or leave --at out");
+           kCommandLine, "put it into --at \"WORDS\", or leave --at out");
   const PlannedRun planned = plan_run(arguments.request(), decode_stage(arguments), arguments.engine());
   print(planned, forecast::sent_at(planned.forecast, *arguments.value("--at")), arguments.has("--json"));
   return 0;
@@ -106,7 +106,7 @@ int explain_collective(const Arguments& arguments) {
 int run_why(const Arguments& arguments) {
   if (arguments.has("--at")) return explain_at(arguments);
   if (arguments.words().size() != 1) {
-    refuse(fmt::format("{} tensors are named, one was expected", arguments.words().size()), "the command line",
+    refuse(fmt::format("{} tensors are named, one was expected", arguments.words().size()), kCommandLine,
            "moesh why TENSOR [FILE.yml] [key=value ...]");
   }
   if (names_collective(arguments.words().front())) return explain_collective(arguments);

@@ -18,8 +18,6 @@ struct Assignment {
 };
 using Assignments = std::vector<Assignment>;
 
-inline constexpr const char* kCommandLine = "the command line";
-
 const Key& known_key(std::string_view name, const std::string& where);
 Assignments assignments_of(const YamlNode& root, Source source);
 

@@ -52,7 +52,6 @@ const config::Key* key_of(const std::string& word) {
 }  // namespace
 
 Source source_of(const std::string& model, const config::Keys& settings) {
-  constexpr const char* kCommandLine = "the command line";
   Source source{model, settings};
   std::string weights;
   for (const std::string& word : settings) {

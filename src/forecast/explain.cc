@@ -152,7 +152,7 @@ const Sent& sent_named(const Forecast& f, const std::string& name) {
     refuse(f.collectives.empty()
                ? fmt::format("there is no collective {}: this plan sends nothing", name)
                : fmt::format("there is no collective {}: this plan has c1 to {}", name, f.collectives.back().name),
-           "the command line", f.collectives.empty() ? where_told(f) : where_listed(f));
+           kCommandLine, f.collectives.empty() ? where_told(f) : where_listed(f));
   }
   return *sent;
 }

@@ -23,7 +23,7 @@ std::string text_of(const std::string& text) {
 Imported from_program(const std::string& program, const std::string& text, const std::vector<std::string>& own) {
   const bool is_megatron = program == "megatron";
   if (!is_megatron && program != "torchtitan") {
-    refuse(fmt::format("--from {}: megatron or torchtitan was expected", shorten(program, 40)), "the command line",
+    refuse(fmt::format("--from {}: megatron or torchtitan was expected", shorten(program, 40)), kCommandLine,
            "--from megatron \"--num-layers 32 ...\"");
   }
   const std::string where = "--from " + program;

@@ -153,7 +153,7 @@ Checkpoints::Checkpoints(const config::Settings& settings, const std::string& ru
     store::clear_leftovers(folder_);
   }
   if (from_ && folder_.empty()) {
-    refuse(fmt::format("--from {}, with enable_checkpointing=false", *from_), "the command line",
+    refuse(fmt::format("--from {}, with enable_checkpointing=false", *from_), kCommandLine,
            "enable_checkpointing=true, or load_full_state_path=PATH");
   }
 }
