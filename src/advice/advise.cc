@@ -17,7 +17,6 @@
 #include "base/text.h"
 #include "forecast/report.h"
 #include "mesh/context_order.h"
-#include "session/reopen.h"
 #include "sharding/lint.h"
 
 namespace moesh::advice {

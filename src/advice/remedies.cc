@@ -1,7 +1,6 @@
 #include "advice/remedies.h"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include <fmt/core.h>

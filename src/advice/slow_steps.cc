@@ -9,7 +9,6 @@
 #include "advice/in_turns.h"
 #include "advice/remedies.h"
 #include "base/text.h"
-#include "forecast/report.h"
 
 namespace moesh::advice {
 namespace {

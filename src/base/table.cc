@@ -1,7 +1,6 @@
 #include "base/table.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/text.h"
 

@@ -5,7 +5,6 @@
 #include "advice/cache_rows.h"
 #include "advice/remedies.h"
 #include "base/error.h"
-#include "base/shell.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"

@@ -15,7 +15,6 @@
 #include "config/keys.h"
 #include "search/report.h"
 #include "search/space.h"
-#include "session/heading.h"
 #include "session/session.h"
 
 namespace moesh::cli {

@@ -1,8 +1,6 @@
 #include "config/hugging_face.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <limits>
 
 #include <fmt/core.h>
 

@@ -1,6 +1,5 @@
 #include "config/model_facts.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include <fmt/core.h>

@@ -1,6 +1,5 @@
 #include "config/yaml.h"
 
-#include <cmath>
 #include <fstream>
 #include <istream>
 #include <map>

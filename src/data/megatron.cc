@@ -1,7 +1,6 @@
 #include "data/megatron.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <span>

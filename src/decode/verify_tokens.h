@@ -1,8 +1,6 @@
 // Continues recorded prompts token by token through the KV cache, and compares tokens and logits with the recorded ones.
 #pragma once
 
-#include <vector>
-
 #include "models/model.h"
 #include "train/verify_model.h"
 

@@ -1,5 +1,4 @@
 // Reads the TOML file of a torchtitan job.
-#include <sstream>
 
 #define TOML_HEADER_ONLY 1
 #define TOML_ASSERT(expression) static_assert(true)  // no assertions: bad files are errors of the parser, not of the program

@@ -1,7 +1,6 @@
 #include "foreign/megatron.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <fmt/core.h>

@@ -1,7 +1,6 @@
 #include "foreign/megatron_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include <fmt/core.h>

@@ -1,6 +1,5 @@
 #include "graph/autodiff.h"
 
-#include <cassert>
 #include <map>
 #include <numeric>
 

@@ -1,7 +1,6 @@
 // The fields of a plan's structs, each with its name in files: saving, loading and comparing plans iterate over these lists.
 #pragma once
 
-#include <array>
 #include <tuple>
 
 #include "graph/fields.h"

@@ -1,7 +1,5 @@
 #include "run/placed.h"
 
-#include <algorithm>
-
 #include "base/bytes.h"
 #include "transport/exchange.h"
 

@@ -1,6 +1,5 @@
 #include "search/grid.h"
 
-#include <cmath>
 #include <functional>
 #include <map>
 

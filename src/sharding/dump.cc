@@ -1,7 +1,6 @@
 #include "sharding/dump.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/json.h"
 

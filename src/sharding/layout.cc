@@ -1,7 +1,5 @@
 #include "sharding/layout.h"
 
-#include <algorithm>
-
 #include <fmt/core.h>
 
 #include "base/error.h"

@@ -1,6 +1,7 @@
 #include "sharding/lint.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/core.h>
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <optional>
 
 #include <fmt/core.h>

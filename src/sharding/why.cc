@@ -1,7 +1,5 @@
 #include "sharding/why.h"
 
-#include <algorithm>
-
 #include <fmt/core.h>
 
 #include "base/json.h"

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "base/text.h"
 #include "base/whole_file.h"
 #include "store/folder.h"
 #include "store/hash.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <set>
 #include <sys/mman.h>
 #include <unistd.h>

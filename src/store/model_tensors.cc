@@ -2,10 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/core.h>
-
-#include "base/text.h"
-
 namespace moesh::store {
 
 LayerNames::Stack stack_of(const ModelTensor& tensor) {

@@ -2,7 +2,6 @@
 
 #include <cassert>
 #include <string_view>
-#include <vector>
 
 #include <zlib.h>
 

@@ -1,7 +1,6 @@
 // Numbers of 16, 8 and 4 bits, in which weights are stored but nothing is computed.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace moesh::store {

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/text.h"
 
 namespace moesh::tokenizer {
 namespace {

@@ -1,7 +1,5 @@
 #include "tokenizer/normalizer.h"
 
-#include <algorithm>
-
 #include "tokenizer/byte_characters.h"
 #include "tokenizer/fields.h"
 #include "tokenizer/unicode.h"

@@ -1,7 +1,5 @@
 #include "tokenizer/pattern.h"
 
-#include <fmt/core.h>
-
 #include "tokenizer/regex_syntax.h"
 
 namespace moesh::tokenizer {

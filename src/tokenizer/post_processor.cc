@@ -1,7 +1,6 @@
 #include "tokenizer/post_processor.h"
 
 #include "tokenizer/fields.h"
-#include "tokenizer/string_table.h"
 #include "tokenizer/vocabulary.h"
 
 namespace moesh::tokenizer {

@@ -1,7 +1,6 @@
 #include "tokenizer/unigram.h"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/core.h>
 

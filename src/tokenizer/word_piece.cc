@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "tokenizer/fields.h"
 #include "tokenizer/unicode.h"
 
 namespace moesh::tokenizer {

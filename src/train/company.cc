@@ -1,6 +1,5 @@
 #include "train/company.h"
 
-#include <algorithm>
 #include <map>
 
 #include <fmt/core.h>

@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
 #include "base/json_reader.h"
 #include "base/progress.h"

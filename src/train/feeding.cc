@@ -1,7 +1,6 @@
 #include "train/feeding.h"
 
 #include <algorithm>
-#include <cassert>
 #include <span>
 #include <utility>
 

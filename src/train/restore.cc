@@ -1,7 +1,6 @@
 #include "train/restore.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>

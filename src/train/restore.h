@@ -1,7 +1,6 @@
 // Restores parameters and moments from a checkpoint, whatever layout, rules and stacking of layers it was saved with.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "backend/workers.h"

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "config/settings.h"
 #include "graph/graph.h"

@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -12,7 +11,6 @@
 
 #include "backend/element.h"
 #include "backend/scalar.h"
-#include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "train/initialize.h"

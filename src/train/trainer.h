@@ -1,7 +1,6 @@
 // A model in training: its parameters, the optimizer's state, and the step.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>

@@ -1,7 +1,6 @@
 // The update of a step: from gradients to new parameters and moments.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "config/settings.h"

@@ -1,7 +1,6 @@
 #include "forecast/page/drawing.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/core.h>
 

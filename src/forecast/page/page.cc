@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include "base/text.h"
 #include "forecast/page/look.h"
 #include "forecast/page/parts.h"
 

@@ -1,7 +1,6 @@
 // Each expert has a fixed number of slots for each row of the batch; tokens beyond them are dropped.
 // Shape suffixes: B rows, S length, M embedding, E experts, C slots, F width.
 #include <algorithm>
-#include <cmath>
 
 #include "base/rounding.h"
 #include "nn/mlp.h"
