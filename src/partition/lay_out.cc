@@ -59,8 +59,7 @@ LaidRegion laid_region(const Node& node) {
           .tokens = static_cast<double>(elements(input(0).shape) / width),
           .experts = static_cast<double>(input(3).shape[0] * group.members),
           .choices = static_cast<double>(input(1).shape.back()),
-          .token_bytes = static_cast<double>(width * size_of(input(0).dtype)),
-          .sent_bytes = sent_bytes(of)};
+          .token_bytes = static_cast<double>(width * size_of(input(0).dtype))};
 }
 
 // The op that made a value, in words: an einsum with its equation, experts with how tokens get to them, other ops by name.
@@ -103,7 +102,7 @@ class Activations {
   }
 
   void walk(const Graph& graph) {
-    walk(graph, 1, {});
+    walk(graph, {});
     const auto add_user = [](std::vector<LaidTensor>& of, int tensor, std::size_t user) {
       of[static_cast<std::size_t>(tensor)].users.push_back(static_cast<int>(user));
     };
@@ -119,7 +118,7 @@ class Activations {
 
  private:
   // `given`: the nearest sources of the graph's inputs. Returns those of its results.
-  std::vector<Nearest> walk(const Graph& graph, std::int64_t iterations, const std::vector<Nearest>& given) {
+  std::vector<Nearest> walk(const Graph& graph, const std::vector<Nearest>& given) {
     std::map<ValueId, Nearest> of;
     const std::vector<ValueId> inputs = graph::inputs_of(graph);
     for (std::size_t i = 0; i < given.size(); ++i) of[inputs[i]] = given[i];
@@ -129,13 +128,13 @@ class Activations {
       if (graph::is_root(node)) continue;
       Nearest sources;
       for (const ValueId operand : node.operands) sources.add(of[operand]);
-      if (node.op == Op::constraint) sources = {{add(graph, node, sources, iterations)}, {}, {}};
+      if (node.op == Op::constraint) sources = {{add(graph, node, sources)}, {}, {}};
       if (node.op == Op::region) {
         check_region(graph, node);
         layout_.regions.push_back(laid_region(node));
       }
       for (const ValueId result : node.results) of[result] = sources;
-      if (std::holds_alternative<graph::RepeatOf>(node.attributes)) walk_repeat(node, iterations, of);
+      if (std::holds_alternative<graph::RepeatOf>(node.attributes)) walk_repeat(node, of);
     }
     std::vector<Nearest> results;
     for (const ValueId result : graph.results) results.push_back(of[result]);
@@ -143,14 +142,14 @@ class Activations {
   }
 
   // A carried value comes from before the repeat, or from the iteration before.
-  void walk_repeat(const Node& node, std::int64_t iterations, std::map<ValueId, Nearest>& of) {
+  void walk_repeat(const Node& node, std::map<ValueId, Nearest>& of) {
     const auto& repeat = std::get<graph::RepeatOf>(node.attributes);
     std::vector<Nearest> given;
     for (const ValueId operand : node.operands) given.push_back(of[operand]);
     const int first_carried = next_carried_;
     for (int i = 0; i < repeat.carried; ++i) given[static_cast<std::size_t>(i)].carried.insert(next_carried_++);
     const std::size_t before = nearest_.size();
-    const std::vector<Nearest> results = walk(*repeat.body, iterations * repeat.count(), given);
+    const std::vector<Nearest> results = walk(*repeat.body, given);
     for (std::size_t a = before; a < nearest_.size(); ++a) {
       for (int i = 0; i < repeat.carried; ++i) {
         if (nearest_[a].carried.contains(first_carried + i)) nearest_[a].add(results[static_cast<std::size_t>(i)]);
@@ -159,14 +158,13 @@ class Activations {
     for (std::size_t i = 0; i < node.results.size() && i < results.size(); ++i) of[node.results[i]] = results[i];
   }
 
-  int add(const Graph& graph, const Node& node, const Nearest& sources, std::int64_t iterations) {
+  int add(const Graph& graph, const Node& node, const Nearest& sources) {
     const graph::Value& value = graph.value(node.results.front());
     const int index = static_cast<int>(layout_.activations.size());
     LaidTensor tensor{.path = node.path,
                       .shape = value.shape,
                       .dtype = value.dtype,
                       .constraint = std::get<graph::ConstraintOf>(node.attributes),
-                      .iterations = iterations,
                       .made_by = describe(graph.producer_of(node.operands.front()))};
     tensor.spec = sharding::lay(tensor.constraint, layout_.rules, layout_.mesh, node.path);
     layout_.activations.push_back(std::move(tensor));

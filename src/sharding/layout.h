@@ -19,7 +19,6 @@ struct LaidTensor {
   DType dtype = DType::float32;
   Constraint constraint = {};
   Spec spec = {};               // with axes of size 1
-  std::int64_t iterations = 1;  // activations: how often a step makes it
   std::string made_by = {};     // activations: the op that makes it, in words
   std::vector<int> sources = {};  // activations: the nearest laid-out activations that it is made from
   std::vector<int> users = {};    // the nearest laid-out activations that are made from it
@@ -41,7 +40,6 @@ struct LaidRegion {
   double experts = 0;           // of all devices
   double choices = 0;           // experts per token (top-k)
   double token_bytes = 0;
-  double sent_bytes = 0;        // bytes that a device sends per forward pass, with a balanced router
 };
 
 struct Layout {

@@ -36,13 +36,6 @@ TEST(LayOut, GivesEachTensorAPathOfItsOwn) {
   }
 }
 
-TEST(LayOut, CountsHowOftenAStepMakesAnActivation) {
-  const sharding::Layout layout = session("model_name=mixtral-8x7b").layout;
-  EXPECT_EQ(tensor_at(layout.activations, "decoder/layers/inputs").iterations, 32);
-  EXPECT_EQ(tensor_at(layout.activations, "embedded").iterations, 1);
-  EXPECT_EQ(tensor_at(layout.parameters, "token_embedder/embedding").iterations, 1);
-}
-
 TEST(LayOut, LinksActivationsToTheirNeighboursBothWays) {
   const sharding::Layout layout = session(kCapacity).layout;
   for (std::size_t i = 0; i < layout.activations.size(); ++i) {
