@@ -14,9 +14,9 @@
 
 namespace moesh::config {
 
-// One entry of logical_axis_rules: dims with the label `label` may be sharded over `axes`.
 enum class Source { schema, base, file, preset, rule_set, environment, command_line };
 
+// One entry of logical_axis_rules: dims with the label `label` may be sharded over `axes`.
 struct AxisRule {
   std::string label;
   std::vector<std::string> axes;

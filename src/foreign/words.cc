@@ -1,5 +1,7 @@
 #include "foreign/words.h"
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include "base/error.h"
