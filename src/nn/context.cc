@@ -15,7 +15,7 @@ Tensor parameter(Builder& builder, const Context& context, const std::string& na
   const Labels labels = of.labels;
   const Tensor kept = builder.parameter(name, std::move(shape), kept_dtype(context, read_in), std::move(of));
   // Where parts take turns, MaxText asks for weights in the layout in which they are kept before it casts them.
-  return cast(context.is_part ? constrain(name, kept, labels) : kept, read_in);
+  return cast(context.is_part ? constrain(name + "_as_kept", kept, labels) : kept, read_in);
 }
 
 Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of) {

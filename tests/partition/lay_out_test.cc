@@ -30,6 +30,8 @@ TEST(LayOut, GivesEachTensorAPathOfItsOwn) {
   for (const std::string& request : {tiny + "decoder_block=mixtral ici_tensor_sequence_parallelism=4",
                                     tiny + "decoder_block=mixtral mlp_bias=true ici_expert_parallelism=4",
                                     tiny + "decoder_block=mixtral mtp_num_layers=1 ici_expert_parallelism=4",
+                                    tiny + "decoder_block=mixtral ici_expert_parallelism=4 use_batch_split_schedule=true "
+                                           "batch_split_factor=2",
                                     tiny + "decoder_block=mixtral ici_tensor_parallelism=2 ici_tensor_sequence_parallelism=2 "
                                            "base_mlp_dim=64 per_device_batch_size=64"}) {
     EXPECT_EQ(test::path_of_two(session(request).layout), "") << request;
