@@ -99,18 +99,17 @@ class CausalConv {
   void sum(const T* const* inputs, Range channels, T* to) const {
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t first = channels.begin; first < channels.end; first += kLanes) {
-        const std::int64_t count = std::min(kLanes, channels.end - first);
-        Sum sums[kLanes] = {};
-        for (std::int64_t i = 0; i < W; ++i) {
-          if (inputs[i] == nullptr) continue;
-          const T *__restrict x = inputs[i] + first, *__restrict weights = weights_ + i * C + first;
-          if (count == kLanes) {
-            for (std::int64_t c = 0; c < kLanes; ++c) sums[c] += load(x[c]) * load(weights[c]);
-          } else {
+        const std::int64_t left = std::min(kLanes, channels.end - first);
+        with_constant(left == kLanes, [&](auto is_whole) MOESH_LOOP {
+          const std::int64_t count = is_whole ? kLanes : left;
+          Sum sums[kLanes] = {};
+          for (std::int64_t i = 0; i < W; ++i) {
+            if (inputs[i] == nullptr) continue;
+            const T *__restrict x = inputs[i] + first, *__restrict weights = weights_ + i * C + first;
             for (std::int64_t c = 0; c < count; ++c) sums[c] += load(x[c]) * load(weights[c]);
           }
-        }
-        for (std::int64_t c = 0; c < count; ++c) to[first + c] = store<T>(sums[c]);
+          for (std::int64_t c = 0; c < count; ++c) to[first + c] = store<T>(sums[c]);
+        });
       }
     });
   }
@@ -122,21 +121,24 @@ class CausalConv {
     const T* __restrict own = dy + token * C + channels.begin;
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t first = 0; first < count; first += kLanes) {
-        const std::int64_t lanes = std::min(kLanes, count - first);
-        Sum sums[kLanes] = {};
-        for (std::int64_t i = 0; i < W; ++i) {
-          const std::int64_t ahead = W - 1 - i;
-          const T* __restrict weights = weights_ + i * C + channels.begin + first;
-          if (place + ahead < S) {
-            const T* __restrict later = own + ahead * C + first;
-            for (std::int64_t c = 0; c < lanes; ++c) sums[c] += load(later[c]) * load(weights[c]);
+        const std::int64_t left = std::min(kLanes, count - first);
+        with_constant(left == kLanes, [&](auto is_whole) MOESH_LOOP {
+          const std::int64_t lanes = is_whole ? kLanes : left;
+          Sum sums[kLanes] = {};
+          for (std::int64_t i = 0; i < W; ++i) {
+            const std::int64_t ahead = W - 1 - i;
+            const T* __restrict weights = weights_ + i * C + channels.begin + first;
+            if (place + ahead < S) {
+              const T* __restrict later = own + ahead * C + first;
+              for (std::int64_t c = 0; c < lanes; ++c) sums[c] += load(later[c]) * load(weights[c]);
+            }
+            if (ahead > place) continue;
+            const T* __restrict x = x_ + (token - ahead) * C + channels.begin + first;
+            Sum* __restrict dweight = dweights + i * count + first;
+            for (std::int64_t c = 0; c < lanes; ++c) dweight[c] += load(own[first + c]) * load(x[c]);
           }
-          if (ahead > place) continue;
-          const T* __restrict x = x_ + (token - ahead) * C + channels.begin + first;
-          Sum* __restrict dweight = dweights + i * count + first;
-          for (std::int64_t c = 0; c < lanes; ++c) dweight[c] += load(own[first + c]) * load(x[c]);
-        }
-        for (std::int64_t c = 0; c < lanes; ++c) dx[first + c] = store<T>(sums[c]);
+          for (std::int64_t c = 0; c < lanes; ++c) dx[first + c] = store<T>(sums[c]);
+        });
       }
     });
   }

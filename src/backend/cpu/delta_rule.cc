@@ -149,7 +149,7 @@ class DeltaHead {
     });
   }
 
-  // A chunk ends before a token that begins anew. `place`: where its own is kept.
+  // A chunk ends before a token that begins anew. `place`: which of the kept chunks it is.
   void begin_chunk(std::int64_t first, std::int64_t place, bool keeps) {
     first_ = first;
     chunk_ = place;
@@ -405,7 +405,7 @@ class DeltaHead {
   std::int64_t row_, group_;
   DeltaRoom<W> room_;
   std::int64_t first_ = 0, count_ = 0;  // the tokens of the chunk
-  std::int64_t chunk_ = 0;              // the place of what is kept of it
+  std::int64_t chunk_ = 0;              // which of the kept chunks it is
 };
 
 template <typename T>
