@@ -17,16 +17,21 @@ namespace moesh::config {
 namespace {
 
 void check_attention(const Settings& settings) {
-  if (settings.text("attention_type") == "local_sliding" && settings.integer("sliding_window_size") <= 0) {
+  const std::string& type = settings.text("attention_type");
+  if (type == "local_sliding" && settings.integer("sliding_window_size") <= 0) {
     refuse("attention_type=local_sliding needs a window, sliding_window_size is 0",
            settings.origin("sliding_window_size").where, "sliding_window_size=4096");
   }
-  if (settings.text("attention_type") == "compressed" && block_of(settings) != Block::deepseek4) {
+  if (type == "chunk" && settings.integer("chunk_attn_window_size") <= 0) {
+    refuse("attention_type=chunk needs a length, chunk_attn_window_size is 0",
+           settings.origin("chunk_attn_window_size").where, "chunk_attn_window_size=8192");
+  }
+  if (type == "compressed" && block_of(settings) != Block::deepseek4) {
     refuse(fmt::format("attention_type=compressed is not supported by moesh for decoder_block={}", settings.text("decoder_block")),
            settings.origin("attention_type").where, "decoder_block=deepseek4, or another attention_type");
   }
-  if (settings.text("attention_type") == "local_sliding" && block_of(settings) == Block::deepseek) {
-    refuse("attention_type=local_sliding is no kind of attention of decoder_block=deepseek",
+  if (block_of(settings) == Block::deepseek && type != "mla" && type != "global") {
+    refuse(fmt::format("attention_type={} is no kind of attention of decoder_block=deepseek", type),
            settings.origin("attention_type").where, "attention_type=mla");
   }
 }

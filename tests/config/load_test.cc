@@ -363,18 +363,23 @@ TEST(LoadModel, LetsTheEnvironmentNameTheModel) {
   EXPECT_EQ(settings_of("").integer("base_emb_dim"), 4096);
 }
 
-TEST(CheckSettings, RefusesAWindowedAttentionWithoutAWindow) {
+TEST(CheckSettings, RefusesWindowsAndChunksWithoutALength) {
   EXPECT_THAT(
       refusal("attention_type=local_sliding"),
       HasSubstr(
           "attention_type=local_sliding needs a window, sliding_window_size is 0\n  fix: sliding_window_size=4096"));
   EXPECT_EQ(refusal("attention_type=local_sliding sliding_window_size=128"), "no error");
+  EXPECT_THAT(refusal("attention_type=chunk"),
+              HasSubstr("attention_type=chunk needs a length, chunk_attn_window_size is 0\n  fix: chunk_attn_window_size=8192"));
+  EXPECT_EQ(refusal("attention_type=chunk chunk_attn_window_size=128"), "no error");
 }
 
-TEST(CheckSettings, RefusesAWindowForLatentAttention) {
-  EXPECT_EQ(refusal("decoder_block=deepseek attention_type=local_sliding sliding_window_size=128"),
-            "the command line: attention_type=local_sliding is no kind of attention of decoder_block=deepseek\n"
-            "  fix: attention_type=mla");
+TEST(CheckSettings, RefusesForLatentAttentionWhatOthersDoNotHeed) {
+  for (const char* type : {"local_sliding", "chunk", "full"}) {
+    EXPECT_EQ(refusal(fmt::format("decoder_block=deepseek attention_type={} sliding_window_size=128 chunk_attn_window_size=128", type)),
+              fmt::format("the command line: attention_type={} is no kind of attention of decoder_block=deepseek\n"
+                          "  fix: attention_type=mla", type));
+  }
 }
 
 TEST(CheckSettings, RefusesABoundOfARingThatDoesNotSort) {
