@@ -49,7 +49,7 @@ enum class Op : std::uint8_t {
                    // its T slots, see CacheWriteOf
   embed,           // table, tokens
   positions,       // segments[B, S]: the number of positions that count, which are those in a segment other than 0, float32
-  cross_entropy,   // logits, targets, segments: loss summed over the positions that count
+  cross_entropy,   // logits, targets, segments: loss summed over the positions that count[, the part of it that the z-loss makes]
   random_scores,   // key[2], token numbers[B, S]: scores [B, S, E] whose largest are experts drawn at random; see DrawOf
   top_k,           // scores to choose by [, scores to take the weights from]: weights and expert ids of each token
   give_experts,    // table[V, K] of whole numbers, tokens[B, S]: the experts that it gives each token, [B, S, K], int32
@@ -111,8 +111,8 @@ enum class Op : std::uint8_t {
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable
   cross_entropy_grad,  // logits, targets, segments, dsum [, log-sum-exps of vocab_scores]: dlogits
-  vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of the product of x and the table[, dx, dtable]. The
-                       // table and dtable have x's type, or the wide type; such a table is rounded to x's.
+  vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of the product of x and the table[, dx, dtable][, the
+                       // z-loss in it]. The table and dtable have x's type, or the wide type; such a table is rounded to x's.
   vocab_loss_grad,     // x, table, targets, segments, dsum, log-sum-exps of vocab_logs: dx, dtable
   top_k_grad,          // the scores that the weights were taken from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights

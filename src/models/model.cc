@@ -49,10 +49,17 @@ void add_draws(Builder& builder, const Context& context, const Labels& token_lab
                                    graph::InputOf::Kind::number);
 }
 
-// Summed over the positions that count.
-Tensor cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV, const Batch& batch) {
-  return builder.add_one(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
-                         graph::CrossEntropyOf{context.settings.real("z_loss_multiplier")}, {}, DType::float32);
+// Summed over the positions that count. The part of it that the z-loss makes is absent without z_loss_multiplier.
+struct Entropy {
+  Tensor sum, of_z_loss;
+};
+
+Entropy cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV, const Batch& batch) {
+  const double z_loss = context.settings.real("z_loss_multiplier");
+  const std::vector<Tensor> made =
+      builder.add(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
+                  graph::CrossEntropyOf{z_loss}, std::vector<std::pair<Shape, DType>>(z_loss == 0 ? 1 : 2, {{}, DType::float32}));
+  return {made[0], z_loss == 0 ? Tensor{} : made[1]};
 }
 
 // Looks up the position of each token in a learned table.
@@ -145,14 +152,17 @@ graph::Graph build_model(const ModelRequest& request) {
   if (request.shape.given_layers > 0) tokens.ids = batch.tokens;
   add_draws(builder, context, {labels::activation_embed_and_logits_batch, labels::activation_norm_length}, tokens);
   const Trunk trunk = build_trunk(builder, context, batch.tokens, tokens);
-  const Tensor entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
+  const Entropy entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
   const Tensor positions = builder.add_one(graph::Op::positions, "positions", {batch.target_segments}, {}, {}, DType::float32);
   Tensor loss;
   const auto add_loss = [&](Tensor more) {
     if (more) loss = loss ? graph::add(loss, more) : more;
   };
-  if (!config::leaves_out_entropy(request.settings))
-    add_loss(binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, kPositionsOffset)));
+  if (!config::leaves_out_entropy(request.settings)) {
+    const Tensor counted = unary(graph::Unary::offset, positions, kPositionsOffset);
+    add_loss(binary(graph::Binary::divide, entropy.sum, counted));
+    if (entropy.of_z_loss) builder.mark_result(binary(graph::Binary::divide, entropy.of_z_loss, counted), results::z_loss);
+  }
   const auto add_beside = [&](Tensor beside, const char* name) {
     add_loss(beside);
     if (beside) builder.mark_result(beside, name);
@@ -161,7 +171,7 @@ graph::Graph build_model(const ModelRequest& request) {
   add_beside(trunk.mtp_loss, results::mtp_loss);
   add_beside(mean_of_layers(trunk.layers.index_losses, layers_in_all(context.model)), results::index_loss);
   builder.mark_result(loss, results::loss);
-  builder.mark_result(entropy, results::entropy_sum);
+  builder.mark_result(entropy.sum, results::entropy_sum);
   builder.mark_result(positions, results::positions);
   mark_logits(builder, context, trunk.logits_BSV);
   if (request.settings.integer("mtp_eval_target_module") > 0) builder.mark_result(guesses(builder, trunk.logits_BSV), results::guesses);

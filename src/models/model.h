@@ -38,6 +38,7 @@ namespace results {
 inline constexpr const char* loss = "loss";
 inline constexpr const char* entropy_sum = "entropy_sum";  // cross entropy summed over the positions that count
 inline constexpr const char* positions = "positions";      // the number of positions that count
+inline constexpr const char* z_loss = "z_loss";            // the part of the entropy per position that z_loss_multiplier makes, with one
 inline constexpr const char* logits = "logits";
 // The losses beside the entropy, each only for a model that has it: of experts' balance and of the indexer, means over the layers, and of
 // multi-token prediction, see prediction.h.

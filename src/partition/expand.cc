@@ -77,7 +77,7 @@ class Expansion {
         if (last_axes(node.operands[0]).empty()) break;
         const std::vector<Tensor> scores = scores_of(node, operands);
         return builder_.add(Op::cross_entropy_of_scores, "", {scores[0], scores[1], operands[2]}, node.attributes,
-                            {{{}, DType::float32}});
+                            graph::results_of(graph_, node));
       }
       case Op::cross_entropy_grad: {
         if (last_axes(node.operands[0]).empty()) break;

@@ -22,7 +22,7 @@ bool sums_wide(const Node& node, ValueId result) {
     case Op::grouped_matmul:
     case Op::grouped_outer:
     case Op::embed_grad: return true;
-    case Op::vocab_loss: return node.results.size() == 3 && node.results[2] == result;
+    case Op::vocab_loss: return node.results.size() > 2 && node.results[2] == result;
     case Op::vocab_loss_grad: return node.results[1] == result;
     default: return false;
   }

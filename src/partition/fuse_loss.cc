@@ -229,7 +229,10 @@ class Fusion {
                loss.of,
                gradient.phase};
     std::map<ValueId, ValueId> stand_ins;
-    for (const ValueId id : {result_of(loss.entropy), result_of(loss.dx), result_of(loss.dtable)}) {
+    std::vector<ValueId> results{result_of(loss.entropy), result_of(loss.dx), result_of(loss.dtable)};
+    const std::vector<ValueId>& of_entropy = node(loss.entropy).results;
+    results.insert(results.end(), of_entropy.begin() + 1, of_entropy.end());
+    for (const ValueId id : results) {
       stand_ins[id] = graph::add_value(made, graph_.value(id));
       whole.results.push_back(stand_ins[id]);
     }

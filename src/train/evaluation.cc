@@ -85,7 +85,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
                                            const std::function<void(std::int64_t)>& see) {
   const auto begin = Clock::now();
   EvalMetrics metrics;
-  double entropy = 0, balance = 0, mtp = 0, index = 0, accepted = 0;
+  double entropy = 0, z_loss = 0, balance = 0, mtp = 0, index = 0, accepted = 0;
   for (; metrics.batches < batches_; ++metrics.batches) {
     Batch batch;
     std::exception_ptr failure;
@@ -100,6 +100,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
     program_.run();
     entropy += result(models::results::entropy_sum);
     metrics.total_weights += result(models::results::positions);
+    z_loss += result(models::results::z_loss);
     balance += result(models::results::balance_loss);
     mtp += result(models::results::mtp_loss);
     index += result(models::results::index_loss);
@@ -108,6 +109,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
   metrics.step = step;
   metrics.loss = entropy / (metrics.total_weights + models::kPositionsOffset);
   const auto mean = [&](double sum) { return batches_ == 0 ? 0 : sum / static_cast<double>(batches_); };
+  metrics.z_loss = mean(z_loss);
   metrics.balance_loss = mean(balance);
   if (examined_ > 0) {
     metrics.mtp_loss = mean(mtp);

@@ -20,7 +20,8 @@ struct EvalMetrics {
   std::int64_t batches = 0;
   double loss = 0;           // cross entropy per position
   double total_weights = 0;  // positions that count in the loss
-  double balance_loss = 0;   // mean over the batches
+  double z_loss = 0;         // the part of the loss that z_loss_multiplier makes; this and the next are means over the batches
+  double balance_loss = 0;
   // With mtp_eval_target_module, means over the batches: the modules' loss, and how many of a hundred of its guesses are the model's own.
   std::optional<double> mtp_loss, mtp_acceptance;
   std::optional<double> index_loss;  // with an indexer, mean over the batches

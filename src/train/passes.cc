@@ -46,7 +46,7 @@ Tensor differentiated(Builder& builder, const config::Settings& settings) {
 // for each parameter, what is stacked.
 struct Pass {
   Graph graph;
-  std::vector<const char*> summed{results::entropy_sum, results::positions};  // and losses beside the entropy
+  std::vector<const char*> summed{results::entropy_sum, results::positions, results::z_loss};  // and losses beside the entropy
   std::vector<const char*> stacked{results::expert_load, results::highest_scores, results::logits};
 };
 
@@ -217,6 +217,7 @@ Passes add_passes(Builder& builder, const Graph& model, const std::vector<Traine
   for (const char* name : pass.stacked) by_name[name] = made[next++];
   passes.entropy_sum = by_name[results::entropy_sum];
   passes.positions = by_name[results::positions];
+  passes.z_loss = by_name[results::z_loss];
   for (std::size_t i = 0; i < passes.losses_beside.size(); ++i) passes.losses_beside[i] = by_name[results::losses_beside[i]];
   passes.expert_load = by_name[results::expert_load];
   passes.highest = by_name[results::highest_scores];

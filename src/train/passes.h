@@ -21,6 +21,7 @@ enum class Reduction { each_pass, once };
 struct Passes {
   graph::Tensor entropy_sum;  // over the positions that count; 0 if the indexer is trained alone
   graph::Tensor positions;    // their number
+  graph::Tensor z_loss;       // the part that z_loss_multiplier makes, per position, summed over microbatches
   std::array<graph::Tensor, models::results::losses_beside.size()> losses_beside;  // summed over microbatches
   graph::Tensor expert_load;  // [microbatches, MoE layers, E + 1]
   graph::Tensor highest;      // scores of heads, [microbatches, layers, heads]

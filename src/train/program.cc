@@ -68,7 +68,7 @@ Graph losses_alone(const Graph& model) {
   std::vector<graph::ValueId> results;
   std::vector<std::string> names;
   namespace of = models::results;
-  std::vector<const char*> wanted{of::entropy_sum, of::positions, of::balance_loss, of::index_loss};
+  std::vector<const char*> wanted{of::entropy_sum, of::positions, of::z_loss, of::balance_loss, of::index_loss};
   // Nothing else needs the modules of multi-token prediction.
   if (find_result(made, of::guesses) >= 0) wanted.insert(wanted.end(), {of::mtp_loss, of::guesses, of::guesses_ahead});
   for (const char* name : wanted) {

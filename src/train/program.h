@@ -46,7 +46,7 @@ struct Subject {
 StepProgram step_program(const graph::Graph& model, const config::Settings& settings, const Where& where, const Keep& keep = {},
                          const SeeGraph& see = {});
 
-// The model's losses on a batch, without any training: the results are entropy_sum, positions, balance_loss and index_loss of
+// The model's losses on a batch, without any training: the results are entropy_sum, positions, z_loss, balance_loss and index_loss of
 // models::results, and with mtp_eval_target_module mtp_loss, guesses and guesses_ahead. Parameters are laid out as in training.
 StepProgram evaluation_program(const Subject& subject, const StepProgram& step);
 

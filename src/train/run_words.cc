@@ -96,9 +96,8 @@ std::string eval_line(const EvalMetrics& m, const config::Settings& settings) {
       fmt::format("loss={:.3f}", m.loss),
       fmt::format("perplexity={:.3f}", std::exp(m.loss)),
       fmt::format("total_weights={:.1f}", m.total_weights),
+      fmt::format("avg_z_loss={:.3f}", m.z_loss),
   };
-  // A z-loss that is not 0 is a part of the loss, and is not known separately.
-  if (settings.real("z_loss_multiplier") == 0) fields.emplace_back("avg_z_loss=0.000");
   if (settings.integer("num_experts") > 1) fields.push_back(fmt::format("avg_moe_lb_loss={:.3f}", m.balance_loss));
   if (m.mtp_acceptance)
     fields.push_back(fmt::format("avg_mtp_loss={:.3f}, avg_mtp_acceptance_rate={:.2f}%", *m.mtp_loss, *m.mtp_acceptance));

@@ -8,6 +8,7 @@ Scalars scalars_of(const StepMetrics& m, const StepSpeed& speed) {
   Scalars all{{"learning/loss", m.loss},
               {"learning/lm_loss", m.lm_loss},
               {"learning/perplexity", std::exp(m.lm_loss)},
+              {"learning/z_loss", m.z_loss},
               {"learning/moe_lb_loss", m.balance_loss},
               {"learning/total_weights", m.total_weights}};
   if (m.mtp_loss) all.emplace_back("learning/mtp_loss", *m.mtp_loss);
@@ -30,6 +31,7 @@ Scalars scalars_of(const EvalMetrics& m) {
   Scalars all{{"eval/avg_loss", m.loss},
               {"eval/avg_perplexity", std::exp(m.loss)},
               {"eval/total_weights", m.total_weights},
+              {"eval/avg_z_loss", m.z_loss},
               {"eval/avg_moe_lb_loss", m.balance_loss}};
   if (m.mtp_loss) all.emplace_back("eval/avg_mtp_loss", *m.mtp_loss);
   if (m.mtp_acceptance) all.emplace_back("eval/avg_mtp_acceptance_rate_percent", *m.mtp_acceptance);

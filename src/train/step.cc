@@ -87,6 +87,7 @@ graph::Graph step_graph(const graph::Graph& model, const config::Settings& setti
   give(losses.lm_loss, step_results::lm_loss);
   for (std::size_t i = 0; i < passes.losses_beside.size(); ++i) give(passes.losses_beside[i], models::results::losses_beside[i]);
   give(passes.positions, step_results::positions);
+  give(passes.z_loss, models::results::z_loss);
   give(passes.expert_load, step_results::expert_load);
   if (passes.highest) give(highest_of(passes.highest), step_results::max_logits);
   give(passes.logits, step_results::logits);

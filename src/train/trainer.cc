@@ -200,6 +200,7 @@ StepResults Trainer::read(const StepNumbers& numbers) const {
   metrics.param_norm = scalar(result(update_results::param_norm));
   metrics.is_left_out = scalar(result(update_results::applied)) == 0;
   if (recent_.are_watched()) metrics.limits = numbers.limits;
+  if (const Placed z_loss = result(models::results::z_loss)) metrics.z_loss = scalar(z_loss);
   if (const Placed balance = result(models::results::balance_loss)) metrics.balance_loss = scalar(balance);
   if (const Placed mtp = result(models::results::mtp_loss)) metrics.mtp_loss = scalar(mtp);
   if (settings_.boolean("use_indexer")) {

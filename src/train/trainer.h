@@ -34,9 +34,10 @@ struct ExpertLoad {
 struct StepMetrics {
   std::int64_t step = 0;
   double learning_rate = 0;  // of the update
-  double loss = 0;          // as reported: lm_loss plus a microbatch's means of the three below
+  double loss = 0;          // as reported: lm_loss plus a microbatch's means of the three losses below
   double lm_loss = 0;       // cross entropy per position; 0 if the indexer is trained alone
-  double balance_loss = 0;           // summed over microbatches, as are the two below
+  double z_loss = 0;        // the part of it that z_loss_multiplier makes; summed over microbatches, as are the three below
+  double balance_loss = 0;
   std::optional<double> mtp_loss;    // with multi-token prediction
   std::optional<double> index_loss;  // with an indexer; 0 if it has no loss
   std::optional<double> max_logits;  // the highest score of attention, with use_qk_clip

@@ -210,13 +210,15 @@ Numbers segments(const Shape& shape) {
   return made;
 }
 
-GradientCase cross_entropy_case(const std::string& variant, double z_loss, bool mean) {
+// `in_parts`: also gives the part that the z-loss makes, which nothing depends on.
+GradientCase cross_entropy_case(const std::string& variant, double z_loss, bool mean, bool in_parts = false) {
   return {
       Op::cross_entropy,
       variant,
       {random_numbers({2, 5, 7}, 1, -3, 3), draws({2, 5}, 2, 7), segments({2, 5})},
       [=](Builder& b, const Tensors& in) {
-        const Tensor sum = b.add_one(Op::cross_entropy, "loss", in, CrossEntropyOf{z_loss}, {}, DType::float64);
+        const std::vector<std::pair<Shape, DType>> sums(in_parts ? 2 : 1, {{}, DType::float64});
+        const Tensor sum = b.add(Op::cross_entropy, "loss", in, CrossEntropyOf{z_loss}, sums)[0];
         const Tensor count = b.add_one(Op::positions, "positions", {in[2]}, {}, {}, DType::float64);
         return Tensors{mean ? binary(Binary::divide, sum, unary(Unary::offset, count, 1e-8)) : sum};
       }};
@@ -245,6 +247,7 @@ GradientCases layer_cases() {
       cross_entropy_case("sum", 0, false),
       cross_entropy_case("mean", 0, true),
       cross_entropy_case("z_loss", 0.1, true),
+      cross_entropy_case("z_loss_in_parts", 0.1, true, true),
   };
   for (const GradientCases& more : {rope_cases(), attention_cases(), indexing_cases(), linear_attention_cases(), stream_cases(), pool_cases()}) all.insert(all.end(), more.begin(), more.end());
   return all;

@@ -59,6 +59,16 @@ TEST(FuseLoss, MakesOneOpOfALossWithoutGradients) {
                 "return %4 as loss\n");
 }
 
+// The part of the loss that the z-loss makes is a result of what takes the place of the loss.
+TEST(FuseLoss, KeepsThePartOfTheZLoss) {
+  std::string text = replaced(kLoss, "%6: float32[] = cross_entropy", "%6: float32[], %11: float32[] = cross_entropy");
+  text = replaced(text, "return %7 as loss,", "return %11 as part, %7 as loss,");
+  EXPECT_EQ(fused(text), kLossInputs +
+                             "%5: float32[], %6: float32[2, 3, 4], %7: float32[4, 5], %8: float32[] = vocab_loss %0, %1, %2, %3, %4 z_loss=0.5 phase backward  # loss'\n"
+                             "%9: float32[] = unary %5 function=scale a=2  # twice\n"
+                             "return %8 as part, %9 as loss, %6 as dx, %7 as dtable\n");
+}
+
 TEST(FuseLoss, TakesATableByToken) {
   std::string text = replaced(kLoss, "%1: float32[4, 5]", "%1: float32[5, 4]");
   text = replaced(text, "bsm,mv->bsv", "bsm,vm->bsv");

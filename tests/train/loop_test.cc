@@ -50,7 +50,7 @@ TEST(Train, WritesTheMetricsOfEveryStep) {
                                            "per_device_tokens_per_sec", "perplexity", "loss", "lm_loss", "moe_lb_loss",
                                            "total_weights", "raw_grad_norm", "grad_norm", "param_norm", "moe"));
     EXPECT_EQ(of_reference,
-              (std::set<std::string>{"learning/loss", "learning/lm_loss", "learning/perplexity", "learning/moe_lb_loss",
+              (std::set<std::string>{"learning/loss", "learning/lm_loss", "learning/perplexity", "learning/z_loss", "learning/moe_lb_loss",
                                      "learning/total_weights", "learning/raw_grad_norm", "learning/grad_norm", "learning/param_norm",
                                      "learning/current_learning_rate", "perf/step_time_seconds", "perf/per_device_tflops",
                                      "perf/per_device_tflops_per_sec", "perf/per_device_tokens", "perf/per_device_tokens_per_sec"}));

@@ -344,5 +344,21 @@ TEST(StepGraph, IsTheSameForLayersWrittenOneByOne) {
   }
 }
 
+// The reported z-loss is what z_loss_multiplier adds to the loss, however the loss is computed.
+TEST(ZLoss, IsThePartOfTheLossThatItsKeyMakes) {
+  const std::string over_words = "compile_topology=cpu-2 ici_fsdp_parallelism=1 ici_tensor_parallelism=2 vocab_size=24 base_num_kv_heads=2 ";
+  for (const std::string& more :
+       {std::string(), std::string("dtype=bfloat16 "), std::string("logits_via_embedding=true "), std::string("num_vocab_tiling=2 "),
+        std::string("mtp_num_layers=1 "), std::string("compile_topology=cpu-2 ici_fsdp_parallelism=2 "), over_words,
+        over_words + "num_vocab_tiling=2 ", std::string("gradient_accumulation_steps=2 ")}) {
+    Training with(kTinyModel + more + "z_loss_multiplier=0.01"), without(kTinyModel + more);
+    const StepMetrics found = with.trainer.step(with.batch()), plain = without.trainer.step(without.batch());
+    const double microbatches = more.starts_with("gradient") ? 2 : 1;  // whose parts are summed, as in MaxText
+    EXPECT_NEAR(found.z_loss / microbatches, found.lm_loss - plain.lm_loss, 1e-5) << more;
+    EXPECT_GT(found.z_loss, 0.01) << more;
+    EXPECT_EQ(plain.z_loss, 0) << more;
+  }
+}
+
 }  // namespace
 }  // namespace moesh::train

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "backend/cpu/cache_line.h"
 #include "backend/cpu/column_softmax.h"
@@ -45,7 +44,7 @@ bool keeps_slopes(const graph::VocabLossOf& of, bool gives_gradients) { return o
 enum class Part : std::uint8_t { loss, logarithms, gradients };
 
 bool gives_gradients(const KernelCall& call, Part part) {
-  return part == Part::gradients || (part == Part::loss && call.results.size() > 1);
+  return part == Part::gradients || (part == Part::loss && call.results.size() > 2);
 }
 const View& table_gradient(const KernelCall& call, Part part) { return call.results[part == Part::gradients ? 1 : 2]; }
 
@@ -74,7 +73,7 @@ class VocabLoss {
                         shared_.rows.template may_be_in_place<T>(kUnit, shape_.width, table_.word_step())),
         dims_in_place_(!of_.by_token && !table_.is_wide() &&
                        shared_.transposed.template may_be_in_place<T>(shape_.width, kUnit, table_.dim_step())),
-        losses_(static_cast<std::size_t>(all_)) {}
+        losses_(call, part == Part::loss ? all_ : 0, of_.z_loss) {}
 
   void run() {
     for (std::int64_t i = 0; part_ == Part::loss && i < all_; ++i) {
@@ -93,7 +92,7 @@ class VocabLoss {
       if (shape_.has_gradients) add_table_gradient();
     }
     if (shape_.has_sums) round_sums();
-    if (part_ == Part::loss) store_scalar(call_.results[0], std::accumulate(losses_.begin(), losses_.end(), 0.0));
+    if (part_ == Part::loss) losses_.give_sums(call_);
   }
 
  private:
@@ -277,7 +276,8 @@ class VocabLoss {
     if (part_ == Part::gradients) return give_gradients(p, j, base);
     const double log_sum = std::log(static_cast<double>(shared_.sum[column])), log = base + log_sum;
     if (part_ == Part::logarithms) return give_logarithm(token, shared_.target_score[column], static_cast<W>(log));
-    losses_[static_cast<std::size_t>(token)] = counts(token) ? (base - shared_.target_score[column]) + log_sum + of_.z_loss * log * log : 0;
+    if (counts(token)) losses_.set(token, (base - shared_.target_score[column]) + log_sum, log);
+    else losses_.leave_out(token);
     if (shape_.has_gradients) give_gradients(p, j, log);
   }
 
@@ -427,7 +427,7 @@ class VocabLoss {
   LossShape shape_;
   LossMemory<T, P> shared_;
   bool words_in_place_, dims_in_place_;
-  ScratchList<double> losses_;
+  TokenLosses losses_;
   std::int64_t first_ = 0, tokens_ = 0;  // the tokens that are processed together
 };
 

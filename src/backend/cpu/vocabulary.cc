@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include <fmt/core.h>
 
@@ -139,23 +138,25 @@ struct LossInputs {
 };
 
 template <typename T>
-double loss_at(const LossInputs<T>& of, std::int64_t position) {
+void add_loss(const LossInputs<T>& of, std::int64_t position, TokenLosses& losses) {
   const T* logits = of.logits(position);
   const double target = load(logits[of.target(position)]);
   const Normaliser<Wide<T>> made = normaliser_of(of.isa, logits, of.vocabulary);
   const double log_sum = std::log(static_cast<double>(made.sum));
-  const double log = static_cast<double>(made.largest) + log_sum;
-  return (static_cast<double>(made.largest) - target) + log_sum + of.z_loss * log * log;
+  losses.set(position, (static_cast<double>(made.largest) - target) + log_sum, static_cast<double>(made.largest) + log_sum);
 }
 
 template <typename T>
 void cross_entropy_of(const KernelCall& call) {
   const LossInputs<T> of(call);
-  ScratchList<double> losses(static_cast<std::size_t>(of.count()));
+  TokenLosses losses(call, of.count(), of.z_loss);
   call.workers.parallel(of.count(), of.grain(), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) losses[static_cast<std::size_t>(i)] = of.counts(i) ? loss_at(of, i) : 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (of.counts(i)) add_loss(of, i, losses);
+      else losses.leave_out(i);
+    }
   });
-  store_scalar(call.results[0], std::accumulate(losses.begin(), losses.end(), 0.0));
+  losses.give_sums(call);
 }
 
 template <typename T>
@@ -181,15 +182,17 @@ void vocab_scores_of(const KernelCall& call) {
 
 template <typename W>
 void cross_entropy_of_scores_of(const KernelCall& call) {
-  const double z_loss = std::get<CrossEntropyOf>(call.attributes).z_loss;
-  const std::int64_t pieces = call.operands[1].shape.back();
-  double sum = 0;
-  for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
-    if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
+  const std::int64_t tokens = call.operands[0].count(), pieces = call.operands[1].shape.back();
+  TokenLosses losses(call, tokens, std::get<CrossEntropyOf>(call.attributes).z_loss);
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    if (call.operands[2].as<std::int32_t>()[i] == 0) {
+      losses.leave_out(i);
+      continue;
+    }
     const auto log = static_cast<double>(log_of_all(call.operands[1].as<W>() + i * pieces, pieces));
-    sum += log - static_cast<double>(call.operands[0].as<W>()[i]) + z_loss * log * log;
+    losses.set(i, log - static_cast<double>(call.operands[0].as<W>()[i]), log);
   }
-  store_scalar(call.results[0], sum);
+  losses.give_sums(call);
 }
 
 // The gradient of a piece of the vocabulary, given the logarithms of the normalisers of all pieces.

@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 
 #include "backend/kernel.h"
+#include "backend/scalar.h"
+#include "backend/scratch_list.h"
+#include "base/place.h"
 
 namespace moesh::backend::cpu {
 
@@ -20,5 +24,32 @@ inline W log_of_all(const W* logs, std::int64_t pieces) {
   for (std::int64_t i = 0; i < pieces; ++i) sum += std::exp(logs[i] - largest);
   return largest + std::log(sum);
 }
+
+// The losses of tokens, which are added up in their order; and, if the last of an even number of results asks for them, the parts of these
+// that the z-loss makes.
+class TokenLosses {
+ public:
+  TokenLosses(const KernelCall& call, std::int64_t tokens, double z_loss)
+      : z_loss_(z_loss), losses_(at(tokens)), z_losses_(call.results.size() % 2 == 0 ? at(tokens) : 0) {}
+
+  // `log`: of the normaliser.
+  void set(std::int64_t token, double entropy, double log) {
+    const double more = z_loss_ * log * log;
+    losses_[at(token)] = entropy + more;
+    if (!z_losses_.empty()) z_losses_[at(token)] = more;
+  }
+  void leave_out(std::int64_t token) {
+    losses_[at(token)] = 0;
+    if (!z_losses_.empty()) z_losses_[at(token)] = 0;
+  }
+  void give_sums(const KernelCall& call) const {
+    store_scalar(call.results[0], std::accumulate(losses_.begin(), losses_.end(), 0.0));
+    if (call.results.size() % 2 == 0) store_scalar(call.results.back(), std::accumulate(z_losses_.begin(), z_losses_.end(), 0.0));
+  }
+
+ private:
+  double z_loss_;
+  ScratchList<double> losses_, z_losses_;
+};
 
 }  // namespace moesh::backend::cpu

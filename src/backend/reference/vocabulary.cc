@@ -87,20 +87,34 @@ void positions(const KernelCall& call) {
   store_scalar(call.results[0], count);
 }
 
+// Sums over tokens: the losses, and the parts of these that the z-loss makes, which are the last result if there is an even number of them.
+struct LossSums {
+  double z_loss, all = 0, of_z_loss = 0;
+
+  void add(double entropy, double log) {
+    const double more = z_loss * log * log;
+    all += entropy + more;
+    of_z_loss += more;
+  }
+  void give(const KernelCall& call) const {
+    store_scalar(call.results[0], all);
+    if (call.results.size() % 2 == 0) store_scalar(call.results.back(), of_z_loss);
+  }
+};
+
 void cross_entropy(const KernelCall& call) {
-  const double z_loss = std::get<graph::CrossEntropyOf>(call.attributes).z_loss;
   const View& logits = call.operands[0];
   const std::int64_t width = logits.shape.back();
   for_floating(logits.dtype, [&]<typename T>() {
-    double sum = 0;
+    LossSums sums{std::get<graph::CrossEntropyOf>(call.attributes).z_loss};
     for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
       if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
       const T* row = logits.as<T>() + i * width;
       const double normaliser = log_sum_exp(row, width);
       const std::int64_t target = checked(call.operands[1].as<std::int32_t>()[i], width);
-      sum += normaliser - static_cast<double>(load(row[target])) + z_loss * normaliser * normaliser;
+      sums.add(normaliser - static_cast<double>(load(row[target])), normaliser);
     }
-    store_scalar(call.results[0], sum);
+    sums.give(call);
   });
 }
 
@@ -124,16 +138,15 @@ void vocab_scores(const KernelCall& call) {
 }
 
 void cross_entropy_of_scores(const KernelCall& call) {
-  const double z_loss = std::get<graph::CrossEntropyOf>(call.attributes).z_loss;
   const std::int64_t pieces = call.operands[1].shape.back();
   for_floating(call.operands[0].dtype, [&]<typename T>() {
-    double sum = 0;
+    LossSums sums{std::get<graph::CrossEntropyOf>(call.attributes).z_loss};
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
       if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
       const double normaliser = log_sum_exp(call.operands[1].as<T>() + i * pieces, pieces);
-      sum += normaliser - static_cast<double>(load(call.operands[0].as<T>()[i])) + z_loss * normaliser * normaliser;
+      sums.add(normaliser - static_cast<double>(load(call.operands[0].as<T>()[i])), normaliser);
     }
-    store_scalar(call.results[0], sum);
+    sums.give(call);
   });
 }
 
@@ -223,21 +236,21 @@ void give_gradients(const std::vector<double>& dx, const View& x, const std::vec
 }
 
 void vocab_loss(const KernelCall& call) {
-  const bool has_gradients = call.results.size() > 1;
-  const double z_loss = std::get<graph::VocabLossOf>(call.attributes).z_loss, dsum = has_gradients ? load_scalar(call.operands[4]) : 0;
+  const bool has_gradients = call.results.size() > 2;
+  const double dsum = has_gradients ? load_scalar(call.operands[4]) : 0;
   for_floating(call.operands[0].dtype, [&]<typename T>() {
     LogitsOfToken<T> of(call);
     std::vector<double> dx(static_cast<std::size_t>(call.operands[0].count())), dtable(static_cast<std::size_t>(call.operands[1].count()));
-    double sum = 0;
+    LossSums sums{of.of.z_loss};
     for (std::int64_t i = 0; i < call.operands[2].count(); ++i) {
       if (call.operands[3].as<std::int32_t>()[i] == 0) continue;
       of.compute(i);
       const double log = log_sum_exp(of.logits.data(), of.vocabulary);
       const std::int64_t target = checked(call.operands[2].as<std::int32_t>()[i], of.vocabulary);
-      sum += log - of.logits[static_cast<std::size_t>(target)] + z_loss * log * log;
+      sums.add(log - of.logits[static_cast<std::size_t>(target)], log);
       if (has_gradients) of.add_gradients(i, log, dsum, target, dx.data() + i * of.width, dtable);
     }
-    store_scalar(call.results[0], sum);
+    sums.give(call);
     if (has_gradients) give_gradients<T>(dx, call.results[1], dtable, call.results[2]);
   });
 }

@@ -14,6 +14,13 @@ std::string positions_shapes(const NodeView& v) {
   return v.operand(0).shape.size() == 2 && v.result(0).shape.empty() ? "" : "segments [B, S]";
 }
 
+// The last result of a loss, if it has an even number of them: the part of the loss that the z-loss makes.
+bool z_loss_fits(const NodeView& v) { return v.results() % 2 == 1 || v.result(v.results() - 1).shape.empty(); }
+
+void gives_z_loss(const NodeView& v, FactorTable& table) {
+  if (v.results() % 2 == 0) table.gives({});
+}
+
 void positions_factors(const NodeView& v, FactorTable& table) { table.takes(table.own(v.operand(0).shape)).gives({}); }
 
 bool logits_fit(const NodeView& v) {
@@ -22,13 +29,14 @@ bool logits_fit(const NodeView& v) {
 }
 
 std::string cross_entropy_shapes(const NodeView& v) {
-  return logits_fit(v) && v.result(0).shape.empty() ? "" : "logits [B, S, V] with targets and segments [B, S]";
+  return logits_fit(v) && v.result(0).shape.empty() && z_loss_fits(v) ? "" : "logits [B, S, V] with targets and segments [B, S]";
 }
 
 void cross_entropy_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> logits = table.own_but(v.operand(0).shape, {2});
   const std::vector<int> tokens = first_dims(logits, 2);
   table.takes(logits).takes(tokens).takes(tokens).gives({});
+  gives_z_loss(v, table);
 }
 
 std::vector<Tensor> cross_entropy_gradient(const Vjp& v) {
@@ -70,13 +78,14 @@ void vocab_scores_factors(const NodeView& v, FactorTable& table) {
 
 std::string cross_entropy_of_scores_shapes(const NodeView& v) {
   const bool fits = v.operand(1).shape.size() == 3 && are_tokens(v.operand(0), v.operand(1).shape) &&
-                    are_tokens(v.operand(2), v.operand(1).shape) && v.result(0).shape.empty();
+                    are_tokens(v.operand(2), v.operand(1).shape) && v.result(0).shape.empty() && z_loss_fits(v);
   return fits ? "" : "scores [B, S], logarithms [B, S, P] and segments [B, S]";
 }
 
 void cross_entropy_of_scores_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> tokens = table.own(v.operand(0).shape);
   table.takes(tokens).takes({tokens[0], tokens[1], kWhole}).takes(tokens).gives({});
+  gives_z_loss(v, table);
 }
 
 // Whether x is [B, S, M], and the table its, in its type or the wide one.
@@ -103,8 +112,8 @@ std::vector<int> table_factors(const NodeView& v, int vocabulary, int embedding)
 std::string vocab_loss_shapes(const NodeView& v) {
   const Shape& x = v.operand(0).shape;
   const bool fits = has_table(v) && are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) && v.result(0).shape.empty() &&
-                    v.operands() == (v.results() == 1 ? 4 : 5) &&
-                    (v.results() == 1 || (v.operand(4).shape.empty() && gives_gradients(v, 1)));
+                    v.operands() == (v.results() < 3 ? 4 : 5) && z_loss_fits(v) &&
+                    (v.results() < 3 || (v.operand(4).shape.empty() && gives_gradients(v, 1)));
   return fits ? ""
               : "x [B, S, M], a table and its gradient of its type or of the wide one, targets and segments [B, S], the loss' cotangent";
 }
@@ -114,8 +123,9 @@ void vocab_loss_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
   const std::vector<int> of_table = table_factors(v, table.factor(vocabulary_of(v)), x[2]);
   table.takes(x).takes(of_table).takes(tokens).takes(tokens);
-  if (v.results() == 1) table.gives({}).flops(2);
+  if (v.results() < 3) table.gives({}).flops(2);
   else table.takes({}).gives({}).gives(x).gives(of_table).flops(6);
+  gives_z_loss(v, table);
 }
 
 std::string vocab_logs_shapes(const NodeView& v) {
@@ -162,7 +172,7 @@ const OpFacts kPositions{.name = "positions",
 const OpFacts kCrossEntropy{.name = "cross_entropy",
                             .attributes = blank<CrossEntropyOf>,
                             .takes = {3},
-                            .gives = {1},
+                            .gives = {1, 2},
                             .shapes = cross_entropy_shapes,
                             .factors = cross_entropy_factors,
                             .gradient = cross_entropy_gradient,
@@ -186,14 +196,14 @@ const OpFacts kVocabScores{.name = "vocab_scores",
 const OpFacts kCrossEntropyOfScores{.name = "cross_entropy_of_scores",
                                     .attributes = blank<CrossEntropyOf>,
                                     .takes = {3},
-                                    .gives = {1},
+                                    .gives = {1, 2},
                                     .shapes = cross_entropy_of_scores_shapes,
                                     .factors = cross_entropy_of_scores_factors,
                                     .gradient = kNoGradient};
 const OpFacts kVocabLoss{.name = "vocab_loss",
                          .attributes = blank<VocabLossOf>,
                          .takes = {4, 5},
-                         .gives = {1, 3},
+                         .gives = {1, 4},
                          .shapes = vocab_loss_shapes,
                          .factors = vocab_loss_factors,
                          .gradient = kNoGradient,

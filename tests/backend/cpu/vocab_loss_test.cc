@@ -48,6 +48,11 @@ struct VocabLoss {
     made[1] = of.by_token ? Shape{first, 0} : Shape{0, first};
     return made;
   }
+  // With the part of the loss that the z-loss makes.
+  static Call in_parts(Call made) {
+    made.results.emplace_back(made.results[0].dtype, Shape{});
+    return made;
+  }
   // The loss without gradients.
   Call alone() const {
     return {Op::vocab_loss, of, {x, table, targets, segments}, {Tensor(wide_of(x.dtype), {})}};
@@ -65,6 +70,8 @@ TEST(VocabLoss, IsThePlainOne) {
             loss.of.z_loss = 1e-2;
             hold_to_plain(loss.call(-0.3), 1e-6);
             hold_to_plain(loss.alone(), 1e-6);
+            hold_to_plain(VocabLoss::in_parts(loss.call()), 1e-6);
+            hold_to_plain(VocabLoss::in_parts(loss.alone()), 1e-6);
             loss.of.scale = 0.7;
             hold_to_plain(loss.call(), 1e-6);
             loss.of.soft_cap = 2;

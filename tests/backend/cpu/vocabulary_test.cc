@@ -77,6 +77,12 @@ struct Loss {
   Call forward(double z_loss, DType of_sum = DType::float32) const {
     return {Op::cross_entropy, CrossEntropyOf{z_loss}, {logits, targets, segments}, {Tensor(of_sum, {})}};
   }
+  // With the part that the z-loss makes.
+  Call in_parts(double z_loss) const {
+    Call made = forward(z_loss);
+    made.results.push_back(made.results[0]);
+    return made;
+  }
   Call backward(double z_loss, double dsum) const {
     return {Op::cross_entropy_grad, CrossEntropyOf{z_loss}, {logits, targets, segments, scalar(dsum)}, {logits}};
   }
@@ -87,6 +93,7 @@ TEST(CrossEntropy, IsThePlainOne) {
     for (const double z_loss : {0.0, 1e-2}) {
       // The sum is a float32 number for logits of all types.
       hold_to_plain(Loss(dtype).forward(z_loss), 1e-6);
+      hold_to_plain(Loss(dtype).in_parts(z_loss), 1e-6);
       hold_to_plain(Loss(dtype).backward(z_loss, 1.5));
     }
   }
@@ -100,7 +107,7 @@ TEST(CrossEntropy, InPiecesIsThePlainOne) {
     hold_to_plain({Op::vocab_scores, {}, {loss.logits, loss.targets}, {Tensor(wide, {2, 9}), Tensor(wide, {2, 9, 2})}}, 1e-6);
     const Tensor logs = noise(wide, {2, 9, 4}, 3, 5, 6);
     hold_to_plain({Op::cross_entropy_of_scores, CrossEntropyOf{1e-2}, {noise(wide, {2, 9}, 4), logs, loss.segments},
-                   {Tensor(DType::float32, {})}}, 1e-6);
+                   {Tensor(DType::float32, {}), Tensor(DType::float32, {})}}, 1e-6);
     hold_to_plain({Op::cross_entropy_grad, CrossEntropyOf{1e-2}, {loss.logits, loss.targets, loss.segments, scalar(1.5), logs}, {loss.logits}});
   }
 }
