@@ -139,8 +139,13 @@ Graph without_constraints(const Graph& graph) {
 
 namespace {
 
+// Puts the nodes of blocks, or of loops of one iteration, in their place.
 class Inlining {
  public:
+  enum class Of : std::uint8_t { blocks, single_loops };
+
+  explicit Inlining(Of of) : of_(of) {}
+
   Graph run(const Graph& graph) {
     std::vector<ValueId> moved(graph.values.size(), -1);
     add(graph, moved, false);
@@ -150,29 +155,48 @@ class Inlining {
   }
 
  private:
-  // `moved`: the new id of each value; those of a block's inputs are known already.
-  void add(const Graph& graph, std::vector<ValueId>& moved, bool is_block) {
+  bool is_inlined(const RepeatOf& repeat) const {
+    return of_ == Of::blocks ? repeat.is_block() : !repeat.is_block() && repeat.count() == 1;
+  }
+
+  // `moved`: the new id of each value; those of the inputs of a body that is inlined are known already.
+  void add(const Graph& graph, std::vector<ValueId>& moved, bool is_body) {
     for (const Node& node : graph.nodes) {
       const auto* repeat = std::get_if<RepeatOf>(&node.attributes);
-      if (is_block && node.op == Op::input) continue;
-      if (repeat != nullptr && repeat->is_block()) {
-        add_block(node, *repeat->body, moved);
+      if (is_body && node.op == Op::input) continue;
+      if (repeat != nullptr && is_inlined(*repeat)) {
+        add_body(graph, node, *repeat, moved);
       } else {
         add(graph, node, moved);
       }
     }
   }
 
-  void add_block(const Node& node, const Graph& body, std::vector<ValueId>& moved) {
+  // The slices and stacks of loops have more dims, of size 1.
+  void add_body(const Graph& graph, const Node& node, const RepeatOf& repeat, std::vector<ValueId>& moved) {
+    const Graph& body = *repeat.body;
     std::vector<ValueId> inside(body.values.size(), -1);
     const std::vector<ValueId> inputs = inputs_of(body);
+    const std::size_t first_slice = inputs.size() - repeat.slices.size(), first_stack = node.results.size() - repeat.stacks.size();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      inside[static_cast<std::size_t>(inputs[i])] = moved[static_cast<std::size_t>(node.operands[i])];
+      ValueId& input = inside[static_cast<std::size_t>(inputs[i])];
+      input = moved[static_cast<std::size_t>(node.operands[i])];
+      if (i >= first_slice && of_ == Of::single_loops) input = reshaped(input, body.value(inputs[i]), body.producer_of(inputs[i]));
     }
     add(body, inside, true);
     for (std::size_t i = 0; i < node.results.size(); ++i) {
-      moved[static_cast<std::size_t>(node.results[i])] = inside[static_cast<std::size_t>(body.results[i])];
+      const ValueId result = inside[static_cast<std::size_t>(body.results[i])];
+      moved[static_cast<std::size_t>(node.results[i])] =
+          i < first_stack || of_ == Of::blocks ? result : reshaped(result, graph.value(node.results[i]), body.producer_of(body.results[i]));
     }
+  }
+
+  ValueId reshaped(ValueId id, Value like, const Node& named) {
+    like.producer = static_cast<NodeId>(made_.nodes.size());
+    made_.values.push_back(std::move(like));
+    const auto made = static_cast<ValueId>(made_.values.size()) - 1;
+    made_.nodes.push_back({Op::reshape, named.path, "", {id}, {made}, {}, named.phase});
+    return made;
   }
 
   void add(const Graph& graph, Node node, std::vector<ValueId>& moved) {
@@ -183,16 +207,20 @@ class Inlining {
       made_.values.back().producer = static_cast<NodeId>(made_.nodes.size());
       result = moved[static_cast<std::size_t>(result)];
     }
-    if (auto* repeat = std::get_if<RepeatOf>(&node.attributes)) replace_body(*repeat, with_blocks_inlined(*repeat->body));
+    if (auto* repeat = std::get_if<RepeatOf>(&node.attributes); repeat != nullptr && of_ == Of::blocks)
+      replace_body(*repeat, with_blocks_inlined(*repeat->body));
     made_.nodes.push_back(std::move(node));
   }
 
+  Of of_;
   Graph made_;
 };
 
 }  // namespace
 
-Graph with_blocks_inlined(const Graph& graph) { return Inlining().run(graph); }
+Graph with_blocks_inlined(const Graph& graph) { return Inlining(Inlining::Of::blocks).run(graph); }
+
+Graph with_single_loops_inlined(const Graph& graph) { return Inlining(Inlining::Of::single_loops).run(graph); }
 
 namespace {
 

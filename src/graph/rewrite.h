@@ -62,6 +62,10 @@ Graph without_constraints(const Graph& graph);
 // by itself.
 Graph with_blocks_inlined(const Graph& graph);
 
+// The graph with the nodes of each loop of one iteration in its place, but for loops in bodies of others. Only for graphs that have their
+// backward pass.
+Graph with_single_loops_inlined(const Graph& graph);
+
 // The graph without nodes whose results nothing needs. Inputs and parameters stay.
 Graph without_dead_nodes(Graph graph);
 

@@ -32,6 +32,7 @@ inline constexpr std::string_view partition = "partition";
 inline constexpr std::string_view stack = "stack";
 inline constexpr std::string_view fuse = "fuse";
 inline constexpr std::string_view remat_gradients = "remat_gradients";
+inline constexpr std::string_view single_loops = "single_loops";
 inline constexpr std::string_view chain = "chain";
 inline constexpr std::string_view overlap = "overlap";
 }  // namespace pass_names

@@ -20,6 +20,7 @@
 #include "partition/narrow_gradients.h"
 #include "partition/overlap.h"
 #include "partition/remat_gradients.h"
+#include "partition/single_loops.h"
 #include "partition/stack_first.h"
 #include "plan/alternate.h"
 #include "plan/arena.h"
@@ -56,6 +57,8 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   const bool is_alone = program.mesh.devices() == 1;  // several devices reduce gradients before they are applied
   if (is_alone && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));
   if (see) see(pass_names::remat_gradients, program.graph);
+  program.graph = partition::without_single_loops(std::move(program.graph));
+  if (see) see(pass_names::single_loops, program.graph);
   program.graph = partition::with_chains(std::move(program.graph));
   if (see) see(pass_names::chain, program.graph);
   program.graph = partition::with_overlap(std::move(program.graph));

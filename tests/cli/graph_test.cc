@@ -132,7 +132,7 @@ TEST(GraphCommand, RefusesQuestionsThatDoNotGoTogether) {
   EXPECT_THAT(
       refused("--after slotz"),
       HasSubstr("--after: unknown pass 'slotz', one of model, slots, remat, autodiff, step, expand, partition, stack, fuse, "
-                "remat_gradients, chain, overlap was expected\n"
+                "remat_gradients, single_loops, chain, overlap was expected\n"
                 "  fix: --after slots"));
   EXPECT_THAT(refused("--after zzzzzzzz"), HasSubstr("`moesh graph --help` tells what each of them does"));
   EXPECT_THAT(refused("--plan --partitioned"), HasSubstr("--partitioned and --plan are different questions"));
