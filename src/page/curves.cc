@@ -69,7 +69,7 @@ std::string svg_of(const std::string& title, const std::vector<Curve>& given) {
   for (const double mark : x.marks()) {
     if (mark == std::floor(mark))
       made +=
-          fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>", x.at(mark), kHeight - 10, mark);
+          fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:.0f}</text>", x.at(mark), kHeight - 10, mark);
   }
   for (const Curve& curve : curves) {
     if (!curve.points.empty()) made += drawn(curve, x, y);

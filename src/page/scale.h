@@ -15,9 +15,9 @@ struct Scale {
     least = std::min(least, value);
     most = std::max(most, value);
   }
-  double at(double value) const {
-    return most <= least ? (from + to) / 2 : from + (to - from) * (value - least) / (most - least);
-  }
+  // Whether all values are the same but for rounding. They lie in the middle.
+  bool is_flat() const;
+  double at(double value) const { return is_flat() ? (from + to) / 2 : from + (to - from) * (value - least) / (most - least); }
   // About this many round numbers within the range of values.
   std::vector<double> marks(int about = 4) const;
 };
