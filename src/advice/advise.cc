@@ -126,7 +126,7 @@ void diagnose_step(const session::Session& session, Diagnosis& made) {
   } catch (const Error& error) {
     made.findings.push_back({Severity::error, Check::not_planned, "the step", error.parts().what, error.parts().where,
                              "no training step can be made of it", error.parts().fix});
-    if (mesh::balanced_shards(session.loaded.settings, session.mesh) > 1)
+    if (mesh::cannot_be_balanced(session.loaded.settings, session.mesh))
       made.findings.back().tries = {{"context_parallel_load_balance=false"}};
   }
 }

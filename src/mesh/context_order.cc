@@ -32,17 +32,26 @@ bool asks_for_balance(const config::Settings& settings, const Mesh& mesh) {
   return mesh.size_of(settings.text("context_sharding")) > 1 && settings.boolean("context_parallel_load_balance");
 }
 
+bool should_be_balanced(const config::Settings& settings, const Mesh& mesh) {
+  return asks_for_balance(settings, mesh) && reason_for_order(settings) == nullptr;
+}
+
 }  // namespace
 
+bool cannot_be_balanced(const config::Settings& settings, const Mesh& mesh) {
+  const std::int64_t shards = mesh.size_of(settings.text("context_sharding"));
+  return should_be_balanced(settings, mesh) && (shards % 2 != 0 || settings.integer("max_target_length") % (2 * shards) != 0);
+}
+
 std::int64_t balanced_shards(const config::Settings& settings, const Mesh& mesh) {
-  return asks_for_balance(settings, mesh) && reason_for_order(settings) == nullptr ? mesh.size_of(settings.text("context_sharding")) : 1;
+  const bool is_balanced = should_be_balanced(settings, mesh) && !cannot_be_balanced(settings, mesh);
+  return is_balanced ? mesh.size_of(settings.text("context_sharding")) : 1;
 }
 
 void check_balance(const config::Settings& settings, const Mesh& mesh) {
-  const std::int64_t shards = balanced_shards(settings, mesh), length = settings.integer("max_target_length");
-  if (shards == 1 || (shards % 2 == 0 && length % (2 * shards) == 0)) return;
+  if (!cannot_be_balanced(settings, mesh)) return;
   refuse(fmt::format("a context of {} over {} devices cannot be balanced: their number must be even and twice it divide the context",
-                     length, shards),
+                     settings.integer("max_target_length"), mesh.size_of(settings.text("context_sharding"))),
          settings.origin("max_target_length").where, "context_parallel_load_balance=false, or another size");
 }
 

@@ -14,10 +14,13 @@ namespace moesh::mesh {
 // and eight positions, the first has 0 1 | 6 7 and the second 2 3 | 4 5.
 std::vector<std::int64_t> balanced_order(std::int64_t length, std::int64_t shards);
 
+// Whether the settings ask for a balance that the length of a row or the number of shards does not allow.
+bool cannot_be_balanced(const config::Settings& settings, const Mesh& mesh);
+
 // The number of shards among which the settings balance the work on this mesh; 1 if rows keep their order.
 std::int64_t balanced_shards(const config::Settings& settings, const Mesh& mesh);
 
-// Refuses settings that ask for a balance which the length of a row does not allow.
+// Refuses settings whose work cannot be balanced.
 void check_balance(const config::Settings& settings, const Mesh& mesh);
 
 // Notes a balance that is asked for and left off.

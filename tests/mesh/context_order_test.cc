@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "config/builtin.h"
 #include "tests/train/trainer_support.h"
 
 namespace moesh::mesh {
@@ -45,6 +46,23 @@ TEST(ContextOrder, IsForContextsThatAreSpreadAndBalanced) {
   EXPECT_TRUE(order_of(spread + "context_parallel_load_balance=false").empty());
   EXPECT_THAT(message_of([&] { order_of(spread + "max_target_length=6"); }),
               HasSubstr("a context of 6 over 2 devices cannot be balanced: their number must be even and twice it divide the context"));
+}
+
+// Of every model, whatever its layers make of the order: the layout can be looked at, and only a step refuses.
+TEST(ContextOrder, ThatIsAskedForInVainLetsAnyModelBeLaidOut) {
+  for (const std::string& model : config::builtin_names("models")) {
+    for (const std::string sizes : {"ici_context_parallelism=4 compile_topology=cpu-8 max_target_length=36",
+                                    "ici_context_parallelism=3 compile_topology=cpu-3 max_target_length=48"}) {
+      const std::string request = fmt::format("model_name={} override_model_config=true per_device_batch_size=1 {}", model, sizes);
+      SCOPED_TRACE(request);
+      const session::Session session = session::open(test::words_of(request), session::Evenness::reported);
+      const config::Settings& settings = session.loaded.settings;
+      EXPECT_EQ(balanced_shards(settings, session.mesh), 1);
+      if (settings.text("attention_type") == "compressed") continue;
+      EXPECT_TRUE(cannot_be_balanced(settings, session.mesh));
+      EXPECT_THAT(message_of([&] { check_balance(settings, session.mesh); }), HasSubstr("cannot be balanced"));
+    }
+  }
 }
 
 // Under this rule set the expert axis carries the context.
