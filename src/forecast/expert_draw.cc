@@ -141,8 +141,9 @@ class ManyRows {
     double sum = 0;
     for (std::size_t d = 0; d < rows.size(); ++d)
       sum += noise_[d] = std::sqrt(std::max(0.0, spreads_[d])) * random.normal();
+    const auto most = static_cast<double>(draw_.most_rows());
     for (std::size_t d = 0; d < rows.size(); ++d)
-      rows[d] = means_[d] + noise_[d] - (all_ > 0 ? spreads_[d] / all_ * sum : 0);
+      rows[d] = std::clamp(means_[d] + noise_[d] - (all_ > 0 ? spreads_[d] / all_ * sum : 0), 0.0, most);
   }
 
  private:

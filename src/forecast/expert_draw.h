@@ -1,8 +1,11 @@
 // The load of devices whose tokens draw experts by Zipf's law: the rows of the busiest device, and the rows that find no room.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
+
+#include "base/rounding.h"
 
 namespace moesh::forecast {
 
@@ -18,6 +21,8 @@ struct Draw {
   bool operator==(const Draw&) const = default;
 
   double mean_rows() const { return static_cast<double>(tokens * choices) / static_cast<double>(devices); }
+  // The most that a device can get: of each token as many choices as it has experts.
+  std::int64_t most_rows() const { return tokens * std::min(choices, divide_up(experts, devices)); }
 };
 
 // How experts are placed on devices: at random, or by rank, so that one device has the most wanted ones.
@@ -31,7 +36,7 @@ struct Load {
 };
 
 // `room`: the rows that a device has room for; 0: for all. The load is sampled with a fixed seed. If rows are few, tokens draw one after
-// the other; if they are many, the rows per device are normal variates with the same means and covariances.
+// the other; if they are many, the rows per device are normal variates with the same means and covariances, within what is possible.
 Load load_of(const Draw& draw, ExpertOrder order, std::int64_t room = 0);
 
 // By an expert's rank: the probability that it is among the choices of a token, which are drawn without replacement.

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/chance.h"
-#include "base/rounding.h"
 
 namespace moesh::forecast {
 namespace {
@@ -41,7 +40,7 @@ RoutedRows::RoutedRows(const plan::Plan& plan, Router router)
 Counted RoutedRows::counted(const Draw& draw, std::int64_t limit) const {
   const auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& c) { return c.draw == draw && c.limit == limit; });
   if (known != counted_.end()) return *known;
-  const std::int64_t most = draw.tokens * std::min(draw.choices, divide_up(draw.experts, draw.devices));
+  const std::int64_t most = draw.most_rows();
   Counted made{draw, limit, most, limit > 0 && limit < most, {}};
   if (made.is_bounded) made.room = limit;
   if (router_ != Router::even) {

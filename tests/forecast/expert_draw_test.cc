@@ -161,6 +161,28 @@ TEST(ExpertDraw, RandomOrderIsNeverAboveTheHottestTogether) {
   }
 }
 
+TEST(ExpertDraw, NeverExceedsWhatADeviceCanGet) {
+  for (const std::int64_t experts : {2, 8, 12, 64}) {
+    for (const std::int64_t choices : {1, 2, 3, 8, 64}) {
+      for (const std::int64_t devices : {1, 2, 4, 8}) {
+        if (choices > experts || devices > experts) continue;
+        for (const std::int64_t tokens : {4, 4096}) {
+          for (const double skew : {0.0, 0.3, 2.0, 100.0}) {
+            const Draw draw{tokens, choices, experts, devices, 2, skew};
+            for (const ExpertOrder order : {ExpertOrder::random, ExpertOrder::by_rank}) {
+              const Load load = load_of(draw, order, draw.most_rows());
+              SCOPED_TRACE(::testing::PrintToString(draw));
+              EXPECT_EQ(load.dropped, 0);
+              EXPECT_EQ(load.overflows, 0);
+              EXPECT_LE(load.busiest * draw.mean_rows(), static_cast<double>(draw.most_rows()) * (1 + 1e-12));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(ExpertDraw, ChancesAddUpToTheChoices) {
   for (const double skew : {0.0, 0.7, 3.0, 100.0}) {
     for (const std::int64_t choices : {1, 2, 8}) {
