@@ -7,7 +7,6 @@
 
 #include <fmt/core.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -155,18 +154,19 @@ Completion Service::read(const HttpRequest& request) {
 }
 
 HttpAnswer Service::complete(const HttpRequest& request) {
+  const auto begin = Clock::now();
   Completion asked = read(request);
   const auto texts = std::make_shared<Texts>(asked, served_.tokenizer);
   switch (loop_.take(texts, prompts_of(asked, served_.bounds.ends))) {
-    case Loop::Taken::yes: return asked.streams ? stream(request, texts, asked) : whole(request, texts, asked);
+    case Loop::Taken::yes: return asked.streams ? stream(request, texts, asked, begin) : whole(request, texts, asked, begin);
     case Loop::Taken::is_full: reject("too many texts wait: ask again", "", kNotNow, "overloaded");
     case Loop::Taken::is_ending: reject("the server ends", "", kNotNow);
   }
   return {};
 }
 
-HttpAnswer Service::whole(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked) {
-  const auto begin = Clock::now();
+HttpAnswer Service::whole(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked,
+                          Clock::time_point begin) {
   std::vector<Growth> all(asked.texts());
   while (true) {
     const Heard heard = texts->wait(kGlance);
@@ -183,7 +183,8 @@ HttpAnswer Service::whole(const HttpRequest& request, const std::shared_ptr<Text
   }
 }
 
-HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked) {
+HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked,
+                           Clock::time_point begin) {
   struct Streaming {
     // Reports a client that is gone: the code that sends the pieces may notice it before `next` does.
     ~Streaming() {
@@ -197,7 +198,7 @@ HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Tex
     Clock::time_point begin;
     bool is_over = false;
   };
-  const std::shared_ptr<Streaming> of(new Streaming{*this, texts, request.is_alive, asked, new_head(), Clock::now()});
+  const std::shared_ptr<Streaming> of(new Streaming{*this, texts, request.is_alive, asked, new_head(), begin});
   HttpAnswer answer{.content_type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
   answer.next = [this, of]() -> std::optional<std::string> {
     if (of->is_over) return std::nullopt;

@@ -10,6 +10,7 @@
 #include <semaphore>
 #include <string>
 
+#include "base/clock.h"
 #include "serve/api_error.h"
 #include "serve/answers.h"
 #include "serve/completion.h"
@@ -41,8 +42,8 @@ class Service final : public HttpHandler {
   HttpAnswer health() const;
   HttpAnswer metrics() const;
   HttpAnswer complete(const HttpRequest& request);
-  HttpAnswer whole(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked);
-  HttpAnswer stream(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked);
+  HttpAnswer whole(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked, Clock::time_point begin);
+  HttpAnswer stream(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked, Clock::time_point begin);
   Completion read(const HttpRequest& request);
   HttpAnswer refused(const ApiError& error);
   AnswerHead new_head();
