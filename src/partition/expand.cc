@@ -19,8 +19,16 @@ using graph::ValueId;
 
 class Expansion {
  public:
-  Expansion(const Graph& graph, const std::vector<Want>& results, const PartitionRequest& request)
-      : graph_(graph), request_(request), wants_(find_wants(graph, results, request)), tensors_(graph.values.size()) {}
+  // `inputs`: the layouts of the graph's inputs, as far as they are known.
+  Expansion(const Graph& graph, const std::vector<Want>& results, const std::vector<Want>& inputs, const PartitionRequest& request)
+      : graph_(graph),
+        request_(request),
+        wants_(find_wants(graph, results, request)),
+        given_(graph.values.size()),
+        tensors_(graph.values.size()) {
+    const std::vector<ValueId> ids = graph::inputs_of(graph);
+    for (std::size_t i = 0; i < inputs.size(); ++i) given_[at(ids[i])] = inputs[i];
+  }
 
   Graph run() {
     for (const Node& node : graph_.nodes) {
@@ -34,13 +42,19 @@ class Expansion {
     return expanded;
   }
 
- private:
-  // The axes of a value's dim, as far as constraints and wants tell them before the partitioner has run.
-  sharding::AxisList axes_of(ValueId id, std::size_t dim) const {
+  // The layout of a value, as far as it can be told before the partitioner has run.
+  Want known(ValueId id) const {
     const Node& producer = graph_.producer_of(id);
-    if (producer.op == Op::constraint) return spec_of(graph_, producer, request_).dims[dim];
-    if (producer.op == Op::cast && !wants_[at(id)]) return axes_of(producer.operands[0], dim);
-    return wants_[at(id)] ? wants_[at(id)]->dims[dim] : sharding::AxisList{};
+    if (producer.op == Op::constraint) return spec_of(graph_, producer, request_);
+    if (producer.op == Op::input && given_[at(id)]) return given_[at(id)];
+    if (wants_[at(id)]) return wants_[at(id)];
+    return producer.op == Op::cast ? known(producer.operands[0]) : given_[at(id)];
+  }
+
+ private:
+  sharding::AxisList axes_of(ValueId id, std::size_t dim) const {
+    const Want spec = known(id);
+    return spec ? spec->dims[dim] : sharding::AxisList{};
   }
   sharding::AxisList last_axes(ValueId id) const { return axes_of(id, graph_.value(id).shape.size() - 1); }
 
@@ -85,15 +99,32 @@ class Expansion {
         all.push_back(scores_of(node, operands)[1]);
         return copy(node, all, node.attributes);
       }
-      case Op::repeat: {
-        graph::RepeatOf of = std::get<graph::RepeatOf>(node.attributes);
-        of.body = std::make_shared<const Graph>(expand(*of.body, carried_wants(node, request_), request_));
-        return copy(node, operands, std::move(of));
-      }
+      case Op::repeat: return copy(node, operands, repeat_of(node));
       case Op::region: return copy(node, operands, split_region(std::get<graph::RegionOf>(node.attributes)));
       default: break;
     }
     return copy(node, operands, node.attributes);
+  }
+
+  // The body is given slices of what is known here, and stacks what is known there: so a backward pass knows what was saved for it.
+  graph::RepeatOf repeat_of(const Node& node) {
+    graph::RepeatOf of = std::get<graph::RepeatOf>(node.attributes);
+    const std::vector<Want> carried = carried_wants(node, request_);
+    std::vector<Want> inputs = carried;
+    const std::size_t sliced_from = carried.size() + static_cast<std::size_t>(of.shared);
+    for (std::size_t i = carried.size(); i < node.operands.size(); ++i) {
+      Want spec = known(node.operands[i]);
+      if (spec && i >= sliced_from) spec = without_dims(*spec, of.slices[i - sliced_from], of.sizes.size());
+      inputs.push_back(std::move(spec));
+    }
+    Expansion inside(*of.body, carried, inputs, request_);
+    auto body = std::make_shared<const Graph>(inside.run());
+    for (std::size_t i = carried.size(); i < node.results.size(); ++i) {
+      const Want spec = inside.known(of.body->results[i]);
+      if (spec) given_[at(node.results[i])] = with_dims(*spec, of.stacks[i - carried.size()], of.sizes.size());
+    }
+    of.body = std::move(body);
+    return of;
   }
 
   std::vector<Tensor> norm_of_dots(const Node& node, std::vector<Tensor> operands) {
@@ -147,6 +178,7 @@ class Expansion {
   const Graph& graph_;
   const PartitionRequest& request_;
   std::vector<Want> wants_;
+  std::vector<Want> given_;  // of inputs and of what repeats stack
   std::vector<Tensor> tensors_;
   std::map<std::pair<ValueId, ValueId>, std::vector<Tensor>> scores_;  // by logits and targets
   graph::Builder builder_;
@@ -155,7 +187,7 @@ class Expansion {
 }  // namespace
 
 Graph expand(const Graph& graph, const std::vector<Want>& results, const PartitionRequest& request) {
-  return Expansion(graph, results, request).run();
+  return Expansion(graph, results, {}, request).run();
 }
 
 }  // namespace moesh::partition

@@ -40,6 +40,41 @@ TEST(Expand, MakesTheSumsOfANormOfRowsInPiecesFirst) {
             "return %4 as y\n");
 }
 
+// A forward pass saves the rows that it norms; the loop of the backward pass is given them as they lie there.
+TEST(Expand, KnowsTheRowsThatTheForwardPassHasSaved) {
+  const auto step = [](const std::string& norm, const std::string& gradient) {
+    return "%0: float32[3, 2, 8] = input labels=(layers, batch, embed)  # x\n"
+           "%1: float32[8] = parameter labels=(-)  # scale\n"
+           "%2: float32[3, 2, 8], %3: float32[3, 2, 8] = repeat %1, %0 sizes=[3] labels=(layers) shared=1 slices=[0] stacks=[0, 0]  "
+           "# layers\n"
+           "  %0: float32[8] = input labels=(-)  # layers/scale\n"
+           "  %1: float32[2, 8] = input labels=(batch, embed)  # layers/x\n"
+           "  %2: float32[2, 8] = unary %1 function=exp  # layers/exp\n"
+           "  %3: float32[2, 8] = constraint %2 labels=(batch, embed)  # layers/laid\n" +
+           norm +
+           "%4: float32[3, 2, 8], %5: float32[3, 8] = repeat %1, %2, %3 sizes=[3] labels=(layers) shared=1 slices=[0, 0] stacks=[0, 0] "
+           "phase backward  # layers'\n"
+           "  %0: float32[8] = input labels=(-) phase backward  # layers'/scale\n"
+           "  %1: float32[2, 8] = input labels=(-, -) phase backward  # layers'/dy\n"
+           "  %2: float32[2, 8] = input labels=(-, -) phase backward  # layers'/x\n" +
+           gradient + "return %4 as dx, %5 as dscale\n";
+  };
+  const std::string whole = step(
+      "  %4: float32[2, 8] = rms_norm %3, %0  # layers/norm\n"
+      "  return %4, %3\n",
+      "  %3: float32[2, 8], %4: float32[8] = rms_norm_grad %2, %0, %1 phase backward  # layers'/norm\n"
+      "  return %3, %4\n");
+  EXPECT_EQ(expanded(whole, "batch"), whole);
+  EXPECT_EQ(expanded(whole, "embed"),
+            step("  %4: float32[2] = row_dot %3, %3  # layers/norm/dot\n"
+                 "  %5: float32[2, 8] = rms_norm_of_dots %3, %0, %4 width=8  # layers/norm\n"
+                 "  return %5, %3\n",
+                 "  %3: float32[2] = row_dot %2, %2 phase backward  # layers'/norm/dot\n"
+                 "  %4: float32[2] = row_dot %2, %1, %0 phase backward  # layers'/norm/dot\n"
+                 "  %5: float32[2, 8], %6: float32[8] = rms_norm_grad_of_dots %2, %0, %1, %3, %4 width=8 phase backward  # layers'/norm\n"
+                 "  return %5, %6\n"));
+}
+
 // A norm that is not given the sums of whole rows would ignore their width, so it refuses a width.
 TEST(Expand, ANormOfWholeRowsRefusesPieces) {
   const std::string pieces = std::regex_replace(kNorm, std::regex("rms_norm %2, %1"), "rms_norm %2, %1 width=16");

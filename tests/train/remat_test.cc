@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <gmock/gmock.h>
 
 #include "partition/collectives.h"
+#include "tests/config/small_models.h"
+#include "tests/nn/nodes.h"
 #include "tests/train/train_support.h"
 #include "tests/train/trainer_support.h"
+#include "train/graph_passes.h"
+#include "train/program.h"
 #include "train/step.h"
 
 namespace moesh::train {
@@ -252,6 +257,36 @@ TEST(RematOfExpertsSlow, IsAsRecorded) {
           line.push_back(word);
         const test::Outcome outcome = outcome_of(line);
         EXPECT_EQ(outcome.code, 0) << run << ring << policy << outcome.out << outcome.err;
+      }
+    }
+  }
+}
+
+// What is saved is known to lie in pieces as it did where it was made, so that its norm's gradient gathers it no more than the norm does.
+TEST(RematPolicies, WriteOutANormsGradientWhereTheNormIs) {
+  using namespace test;
+  const std::vector<std::string> families{kLlama,  kQwen,     kSparse,     kRing,     kDense,     kSlots,  kGptOss,
+                                          kLlama4, kGemma2,   kGemma3,     kGemma4,   kGemma4Moe, kOlmo3,  kDefault,
+                                          kEnvy,   kQwenNext, kQwenCustom, kDeepseek, kStreams,   kIndexed};
+  for (const std::string& family : families) {
+    for (const std::string policy : {"full", "everything", "minimal", "minimal_with_context", "save_out_proj", "save_qkv_proj"}) {
+      for (const std::string scan : {"true", "false"}) {
+        const std::string request =
+            family + "base_num_kv_heads=2 global_num_kv_heads=2 compile_topology=cpu-2 ici_fsdp_parallelism=1 ici_tensor_parallelism=2 " +
+            "remat_policy=" + policy + " scan_layers=" + scan;
+        SCOPED_TRACE(request);
+        const session::Session session = test::session(request);
+        std::set<std::string> written_out, whole_gradients;
+        step_program(session.graph, session.loaded.settings, {session.layout, session.target}, {},
+                     [&](std::string_view pass, const graph::Graph& graph) {
+                       if (pass != pass_names::expand) return;
+                       test::see_all(graph, [&](const graph::Graph&, const graph::Node& node) {
+                         if (node.op == graph::Op::rms_norm_of_dots) written_out.insert(node.path + "'");
+                         if (node.op == graph::Op::rms_norm_grad) whole_gradients.insert(node.path);
+                       });
+                     });
+        EXPECT_FALSE(written_out.empty());
+        for (const std::string& path : whole_gradients) EXPECT_FALSE(written_out.contains(path)) << path;
       }
     }
   }
