@@ -10,16 +10,6 @@
 namespace moesh::graph {
 namespace {
 
-// Whether computing the result, element by element, takes about as much memory traffic as reading it.
-bool is_elementwise(Op op) {
-  switch (op) {
-    case Op::unary: case Op::binary: case Op::cast: case Op::broadcast: case Op::fill: case Op::reshape:
-    case Op::transpose: case Op::slice: case Op::concat: case Op::pad: case Op::constraint:
-    case Op::detach: return true;
-    default: return false;
-  }
-}
-
 // Whether the backward pass reads the node's operands anyway, or reads a smaller operand in its place.
 bool is_cheaper_again(const Graph& body, const Node& node) {
   if (node.op == Op::broadcast || node.op == Op::unary) return true;
@@ -39,7 +29,7 @@ std::vector<bool> made_again(const Graph& body, int carried) {
   int inputs = 0;
   for (std::size_t i = 0; i < body.nodes.size(); ++i) {
     const Node& node = body.nodes[i];
-    is_of_inputs[i] = node.op == Op::input ? inputs++ >= carried : is_elementwise(node.op) && are_inputs(node);
+    is_of_inputs[i] = node.op == Op::input ? inputs++ >= carried : facts_of(node.op).is_cheap && are_inputs(node);
     is_again[i] = is_of_inputs[i] || is_cheaper_again(body, node);
   }
   return is_again;

@@ -45,6 +45,14 @@ struct Vjp {
 };
 
 class FactorTable;
+class SameRows;
+
+// What a node becomes in a plan.
+enum class Becomes : std::uint8_t {
+  instruction,  // a kernel or a collective
+  alias,        // its operand: the result has the same elements in the same order
+  other,        // a value from outside, a body that has rules of its own, or a layout that does not run
+};
 
 // What bounds a kernel, which determines the share of the hardware's peak rates that it reaches.
 enum class KernelKind : std::uint8_t {
@@ -79,6 +87,12 @@ using WorkRule = Work (*)(const NodeView&);
 // The share of an operand that a kernel reads; null if it reads all of each.
 using PartRule = double (*)(const NodeView&, std::size_t operand);
 
+// Whether the op's kernels can write this result in place, over this operand if it has the result's type and shape: they go element by
+// element, or read all that they need of a row before they write it.
+using PlaceRule = bool (*)(std::size_t operand, std::size_t result);
+// Says which of the node's values have the same rows, and which value counts these; see counted_rows.h.
+using RowsRule = void (*)(const Node&, SameRows&);
+
 // An inclusive range of counts.
 struct Counts {
   std::size_t least;
@@ -98,17 +112,25 @@ struct OpFacts {
   ShapeRule shapes;
   FactorRule factors;
   GradientRule gradient;
+  Becomes becomes = Becomes::instruction;
   bool keeps_dims = false;       // the operands' dims carry over to the result, so a layout wanted of the result is wanted of them
   bool keeps_parameter = false;  // applied to a parameter, it gives that parameter in another type or shape
+  bool in_any_order = false;     // element by element, in the same way in any order of the dims
+  bool is_cheap = false;         // element by element; computing the result takes about as much memory traffic as reading it
   // Across several devices: the collective that the op is, see collective_of; or whether the op stands for collectives and local kernels
   // and is split into them before it runs.
   std::optional<ReshardOf::Kind> collective = std::nullopt;
   bool is_split = false;
+  bool is_ragged = false;  // a collective of which the router decides how much is sent
   KernelKind kernel = KernelKind::elementwise;
   WorkRule work = nullptr;
   int looked_up = -1;  // the operand that is read only in part: as many bytes as the op writes
   PartRule part_read = nullptr;
   int added_to = -1;   // where an optional extra operand stands: what the first result is added to, see partition/fuse_sums.h
+  PlaceRule lies_in = nullptr;  // null if it can be only the operand at added_to
+  int sums_wide = -1;           // the result that is accumulated in float32 whatever its type
+  int applied = -1;             // the operand that is the gradient by which the op updates a parameter
+  RowsRule rows = nullptr;
 };
 
 template <typename T>
@@ -125,6 +147,9 @@ const OpFacts& facts_of(Op op);
 // own device.
 std::optional<ReshardOf::Kind> collective_of(Op op, const Attributes& attributes);
 inline std::optional<ReshardOf::Kind> collective_of(const Node& node) { return collective_of(node.op, node.attributes); }
+
+// Whether a node's result has the elements of its operand, in the same order.
+inline bool is_alias(const Node& node) { return facts_of(node.op).becomes == Becomes::alias; }
 
 // Whether the node has the extra operand at OpFacts::added_to.
 bool adds(const Node& node);

@@ -362,9 +362,6 @@ struct Graph {
 // Whether a node stands for a value from outside the graph.
 inline bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
 
-// Whether a node's result has the elements of its operand, in the same order.
-inline bool is_alias(const Node& node) { return node.op == Op::reshape || node.op == Op::constraint || node.op == Op::detach; }
-
 inline bool is_input(const Node& node, InputOf::Kind kind) {
   const auto* of = std::get_if<InputOf>(&node.attributes);
   return of != nullptr && of->kind == kind;

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <memory>
 
+#include "graph/facts.h"
+
 namespace moesh::graph {
 namespace {
 
@@ -91,7 +93,10 @@ std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std
   return tensors;
 }
 
-ValueId applied_gradient(const Node& node) { return node.op == Op::adam_update || node.op == Op::sgd_update ? node.operands[1] : -1; }
+ValueId applied_gradient(const Node& node) {
+  const int applied = facts_of(node.op).applied;
+  return applied < 0 ? -1 : node.operands[static_cast<std::size_t>(applied)];
+}
 
 Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stand_ins) {
   const auto replace = [&](ValueId& id) {

@@ -31,7 +31,7 @@ std::vector<std::int64_t> use_counts(const Graph& graph);
 // The indices of the results that have a name, by name, as long as the graph lives.
 std::unordered_map<std::string_view, std::size_t> named_results(const Graph& graph);
 
-// The gradient that an adam_update or sgd_update applies; -1 for other nodes.
+// The gradient by which the node updates a parameter; -1 for other nodes.
 ValueId applied_gradient(const Node& node);
 
 // For each value, the nodes that use it, in order, with one entry per use. A use as a result counts as a use by a node after all others.

@@ -44,7 +44,7 @@ Collective in_region(const Graph& body, const Node& node) {
   const graph::Value& from = body.value(node.operands[0]);
   Collective made{node.path, kind, group.axes, from.shape, group.members, 1, 0, {}, 0, true};
   double bytes = bytes_in(from);
-  if (node.op == Op::exchange_rows || node.op == Op::scatter_rows) {
+  if (graph::facts_of(node.op).is_ragged) {
     const RowBytes rows = row_bytes(body, node, group);
     bytes = rows.even;
     made.bound_bytes = static_cast<std::int64_t>(rows.bound);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/place.h"
+#include "graph/facts.h"
 #include "graph/rewrite.h"
 
 namespace moesh::partition {
@@ -15,17 +16,9 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-// Whether an op accumulates a result in float32 whatever its type: products, and of a fused loss the gradient of its table.
 bool sums_wide(const Node& node, ValueId result) {
-  switch (node.op) {
-    case Op::einsum:
-    case Op::grouped_matmul:
-    case Op::grouped_outer:
-    case Op::embed_grad: return true;
-    case Op::vocab_loss: return node.results.size() > 2 && node.results[2] == result;
-    case Op::vocab_loss_grad: return node.results[1] == result;
-    default: return false;
-  }
+  const int wide = graph::facts_of(node.op).sums_wide;
+  return wide >= 0 && at(wide) < node.results.size() && node.results[at(wide)] == result;
 }
 
 // Changes a bfloat16 value with one use to float32 if an op that accumulates in float32 makes it, or a region whose body makes it so.

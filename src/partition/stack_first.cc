@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/place.h"
+#include "graph/facts.h"
 #include "graph/rewrite.h"
 
 namespace moesh::partition {
@@ -18,23 +19,6 @@ using graph::Node;
 using graph::Op;
 using graph::RepeatOf;
 using graph::ValueId;
-
-// Ops that work in the same way in any order of the dims, element by element.
-bool keeps_places(Op op) {
-  switch (op) {
-    case Op::unary:
-    case Op::binary:
-    case Op::cast:
-    case Op::fill:
-    case Op::reshard:
-    case Op::unary_grad:
-    case Op::adam_update:
-    case Op::sgd_update:
-    case Op::momentum_update:
-    case Op::clip_update: return true;
-    default: return false;
-  }
-}
 
 // Groups of values, of a graph and the bodies in it, that must have the same order of dims, with the dim that repeats ask to be first.
 class Groups {
@@ -112,7 +96,7 @@ class Groups {
     const Shape& shape = graph.value(node.results[0]).shape;
     for (const auto* values : {&node.operands, &node.results}) {
       for (const ValueId id : *values) {
-        if (!keeps_places(node.op)) fix(first + at(id));
+        if (!graph::facts_of(node.op).in_any_order) fix(first + at(id));
         else if (graph.value(id).shape == shape) unite(first + at(node.results[0]), first + at(id));
       }
     }

@@ -12,10 +12,10 @@
 
 #include "base/error.h"
 #include "base/place.h"
+#include "graph/counted_rows.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
 #include "plan/overwrite.h"
-#include "plan/rows.h"
 #include "plan/verify.h"
 
 namespace moesh::plan {
@@ -223,12 +223,13 @@ class Lowering {
 
   void lower_nodes(Scope& scope) {
     for (const Node& node : scope.graph.nodes) {
+      if (graph::is_alias(node)) {
+        lower_alias(scope, node);
+        continue;
+      }
       switch (node.op) {
         case Op::input:
         case Op::parameter: break;
-        case Op::constraint:
-        case Op::detach:
-        case Op::reshape: lower_alias(scope, node); break;
         case Op::repeat: lower_repeat(scope, node); break;
         case Op::region: lower_region(scope, node); break;
         case Op::stage_state: fail("pipeline stages are laid out but not run yet", node.path, "ici_pipeline_parallelism=1");
@@ -423,7 +424,7 @@ class Lowering {
     const Graph& body = *graph::body_of(node);
     const std::vector<ValueId> inputs = graph::inputs_of(body);
     Scope inner(body);
-    inner.counted_by = counted_by(body);
+    inner.counted_by = graph::counted_by(body);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       set_view(inner, inputs[i], seen_as(dense(scope, node, node.operands[i]), body.value(inputs[i])));
       inner.is_given_away[at(inputs[i])] = may_give_away(scope, node, node.operands[i]);

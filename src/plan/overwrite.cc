@@ -31,23 +31,8 @@ bool may_overwrite_operand(const Graph& graph, const Node& node, std::size_t ope
 }  // namespace
 
 bool may_lie_in(Op op, std::size_t operand, std::size_t result) {
-  switch (op) {
-    case Op::unary:
-    case Op::unary_grad:
-    case Op::binary:
-    case Op::chain:
-    case Op::adam_update:
-    case Op::sgd_update:
-    case Op::momentum_update:
-    case Op::balance_update: return true;
-    case Op::clip_update:
-    case Op::embed_add:
-    case Op::cache_write:
-    case Op::cross_entropy_grad: return operand == 0;
-    case Op::weighted_rows_grad: return operand != 1;
-    case Op::delta_rule: return operand == 6 && result == 1;
-    default: return graph::facts_of(op).added_to == static_cast<int>(operand);
-  }
+  const graph::OpFacts& facts = graph::facts_of(op);
+  return facts.added_to == static_cast<int>(operand) || (facts.lies_in != nullptr && facts.lies_in(operand, result));
 }
 
 Aliases::Aliases(const Graph& graph) : first_(graph.values.size()), last_use_(graph.values.size(), -1) {

@@ -22,8 +22,7 @@ class Aliases {
   std::vector<graph::NodeId> last_use_;
 };
 
-// Whether the op's kernels can write this result in place, over this operand if it has the result's type and shape: they go element by
-// element, or read all that they need of a row before they write it.
+// Whether the op's kernels can write this result over this operand, if it has the result's type and shape.
 bool may_lie_in(graph::Op op, std::size_t operand, std::size_t result);
 
 // Whether `made` may take the memory of `old`, which exists before it. If the node that makes `made` is also the last to read `old`, its

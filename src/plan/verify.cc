@@ -35,21 +35,6 @@ bool holds(const List& list, std::int32_t id) {
 
 bool is_kernel(const Instruction& of) { return of.kind == Kind::kernel || of.kind == Kind::collective; }
 
-// Ops that only graphs have: no kernel runs them.
-bool is_of_graphs(Op op) {
-  switch (op) {
-    case Op::input:
-    case Op::parameter:
-    case Op::constraint:
-    case Op::detach:
-    case Op::reshape:
-    case Op::repeat:
-    case Op::region:
-    case Op::stage_state: return true;
-    default: return false;
-  }
-}
-
 using Axes = std::vector<sharding::AxisIndex>;  // may come from a file, so there may be more than a mesh can have
 
 bool are_distinct(std::span<const sharding::AxisIndex> axes) {
@@ -264,7 +249,8 @@ class Verifier {
 
   void check_kernel(InstructionId id) const {
     const Instruction& of = instruction(id);
-    if (is_of_graphs(of.op)) broken(of_instruction(id), fmt::format("{} is no kernel", graph::name_of(of.op)));
+    if (graph::facts_of(of.op).becomes != graph::Becomes::instruction)
+      broken(of_instruction(id), fmt::format("{} is no kernel", graph::name_of(of.op)));
     if (of.results.empty()) broken(of_instruction(id), "it makes nothing");
     graph::Graph graph;
     graph::Node node{of.op, of.path, "", {}, {}, of.attributes, graph::Phase::forward};

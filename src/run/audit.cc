@@ -61,8 +61,6 @@ std::int64_t moved_bytes(const Instruction& of, const Plan& plan) {
   return reshard_elements(*how, from, plan.view(of.results[0]), plan.mesh) * size_of(from.dtype);
 }
 
-bool is_for_the_router(Op op) { return op == Op::scatter_rows || op == Op::exchange_rows; }
-
 }  // namespace
 
 std::vector<AuditLine> folded(const std::vector<AuditLine>& all) {
@@ -100,7 +98,7 @@ Audit audit(const Program& program) {
     line.planned_bytes = line.planned_runs * moved_bytes(of, plan);
     line.runs = program.count(line.instruction).runs;
     line.bytes = bytes[i];
-    line.is_bound = is_for_the_router(of.op);
+    line.is_bound = graph::facts_of(of.op).is_ragged;
     made.collectives.push_back(std::move(line));
   }
   made.planned_memory = program.planned_bytes();

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "graph/facts.h"
 #include "graph/rewrite.h"
 #include "train/remat.h"
 

@@ -218,6 +218,7 @@ const OpFacts kCacheWrite{.name = "cache_write",
                           .shapes = cache_write_shapes,
                           .factors = cache_write_factors,
                           .gradient = kNoGradient,
-                          .keeps_dims = true};
+                          .keeps_dims = true,
+                          .lies_in = over_first};
 
 }  // namespace moesh::graph::ops

@@ -271,7 +271,8 @@ const OpFacts kEmbedGrad{.name = "embed_grad",
                          .shapes = embed_grad_shapes,
                          .factors = embed_grad_factors,
                          .gradient = kNoGradient,
-                         .kernel = KernelKind::rows};
+                         .kernel = KernelKind::rows,
+                         .sums_wide = 0};
 const OpFacts kEmbedAdd{.name = "embed_add",
                         .attributes = blank<std::monostate>,
                         .takes = {3},
@@ -279,6 +280,7 @@ const OpFacts kEmbedAdd{.name = "embed_add",
                         .shapes = embed_add_shapes,
                         .factors = embed_add_factors,
                         .gradient = kNoGradient,
-                        .kernel = KernelKind::rows};
+                        .kernel = KernelKind::rows,
+                        .lies_in = over_first};
 
 }  // namespace moesh::graph::ops

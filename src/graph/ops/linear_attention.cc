@@ -123,6 +123,9 @@ std::vector<Tensor> delta_rule_gradient(const Vjp& v) {
   return made;
 }
 
+// The state after the tokens takes the place of the one before them.
+bool delta_rule_lies_in(std::size_t operand, std::size_t result) { return operand == 6 && result == 1; }
+
 }  // namespace
 
 const OpFacts kCausalConv{.name = "causal_conv",
@@ -148,7 +151,8 @@ const OpFacts kDeltaRule{.name = "delta_rule",
                          .shapes = delta_rule_shapes,
                          .factors = delta_rule_factors,
                          .gradient = delta_rule_gradient,
-                         .kernel = KernelKind::attention};
+                         .kernel = KernelKind::attention,
+                         .lies_in = delta_rule_lies_in};
 const OpFacts kDeltaRuleGrad{.name = "delta_rule_grad",
                              .attributes = blank<std::monostate>,
                              .takes = {7},

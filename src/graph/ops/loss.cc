@@ -184,7 +184,8 @@ const OpFacts kCrossEntropyGrad{.name = "cross_entropy_grad",
                                 .shapes = cross_entropy_grad_shapes,
                                 .factors = cross_entropy_grad_factors,
                                 .gradient = kNoGradient,
-                                .kernel = KernelKind::norm};
+                                .kernel = KernelKind::norm,
+                                .lies_in = over_first};
 const OpFacts kVocabScores{.name = "vocab_scores",
                            .attributes = blank<std::monostate>,
                            .takes = {2},
@@ -207,7 +208,8 @@ const OpFacts kVocabLoss{.name = "vocab_loss",
                          .shapes = vocab_loss_shapes,
                          .factors = vocab_loss_factors,
                          .gradient = kNoGradient,
-                         .kernel = KernelKind::product};
+                         .kernel = KernelKind::product,
+                         .sums_wide = 2};
 
 const OpFacts kVocabLogs{.name = "vocab_logs",
                          .attributes = blank<VocabLossOf>,
@@ -224,6 +226,7 @@ const OpFacts kVocabLossGrad{.name = "vocab_loss_grad",
                              .shapes = vocab_loss_grad_shapes,
                              .factors = vocab_loss_grad_factors,
                              .gradient = kNoGradient,
-                             .kernel = KernelKind::product};
+                             .kernel = KernelKind::product,
+                             .sums_wide = 1};
 
 }  // namespace moesh::graph::ops

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/place.h"
+#include "graph/counted_rows.h"
 #include "graph/equation.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
@@ -158,11 +159,24 @@ Work grouped_outer_work(const NodeView& v) {
   return work;
 }
 
+void grouped_matmul_counted(const Node& node, SameRows& same) {
+  same.join(node.operands[0], node.results[0]);
+  if (adds(node)) same.join(node.operands[0], node.operands.back());
+  same.count(node.operands[0], node.operands[2]);
+}
+
+void grouped_outer_counted(const Node& node, SameRows& same) {
+  same.join(node.operands[0], node.operands[1]);
+  same.count(node.operands[0], node.operands[2]);
+}
+
 std::string grouped_sum_shapes(const NodeView& v) {
   const bool fits = v.result(0).shape.size() == 2 &&
                     are_rows_of(v.operand(0), v.result(0).shape[1], v.operand(1), v.result(0).shape[0]);
   return fits ? "" : "the rows of a cotangent and the experts' sizes";
 }
+
+void grouped_sum_counted(const Node& node, SameRows& same) { same.count(node.operands[0], node.operands[1]); }
 
 }  // namespace
 
@@ -175,7 +189,8 @@ const OpFacts kEinsum{.name = "einsum",
                       .gradient = einsum_gradient,
                       .kernel = KernelKind::product,
                       .part_read = part_of_einsum_read,
-                      .added_to = 2};
+                      .added_to = 2,
+                      .sums_wide = 0};
 const OpFacts kGroupedMatmul{.name = "grouped_matmul",
                              .attributes = blank<GroupedMatmulOf>,
                              .takes = {3},
@@ -186,7 +201,9 @@ const OpFacts kGroupedMatmul{.name = "grouped_matmul",
                              .kernel = KernelKind::product,
                              .work = grouped_matmul_work,
                              .part_read = experts_with_rows,
-                             .added_to = 3};
+                             .added_to = 3,
+                             .sums_wide = 0,
+                             .rows = grouped_matmul_counted};
 const OpFacts kGroupedBias{.name = "grouped_bias",
                            .attributes = blank<std::monostate>,
                            .takes = {3},
@@ -194,7 +211,8 @@ const OpFacts kGroupedBias{.name = "grouped_bias",
                            .shapes = grouped_bias_shapes,
                            .factors = kNotSpread,
                            .gradient = grouped_bias_gradient,
-                           .part_read = experts_with_rows};
+                           .part_read = experts_with_rows,
+                           .rows = grouped_matmul_counted};
 const OpFacts kGroupedOuter{.name = "grouped_outer",
                             .attributes = blank<GroupedOuterOf>,
                             .takes = {3},
@@ -203,13 +221,16 @@ const OpFacts kGroupedOuter{.name = "grouped_outer",
                             .factors = kNotSpread,
                             .gradient = kNoGradient,
                             .kernel = KernelKind::product,
-                            .work = grouped_outer_work};
+                            .work = grouped_outer_work,
+                            .sums_wide = 0,
+                            .rows = grouped_outer_counted};
 const OpFacts kGroupedSum{.name = "grouped_sum",
                           .attributes = blank<std::monostate>,
                           .takes = {2},
                           .gives = {1},
                           .shapes = grouped_sum_shapes,
                           .factors = kNotSpread,
-                          .gradient = kNoGradient};
+                          .gradient = kNoGradient,
+                          .rows = grouped_sum_counted};
 
 }  // namespace moesh::graph::ops

@@ -1,5 +1,6 @@
 // Ops of regions: collectives, and rows on their way to experts and back.
 // Shape suffixes: T tokens here, K choices a token, R rows sorted by expert, E experts.
+#include "graph/counted_rows.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
 
@@ -123,6 +124,33 @@ std::string scatter_rows_shapes(const NodeView& v) {
   return fits ? "" : "sums, their tokens and how many they are";
 }
 
+bool weighted_rows_grad_lies_in(std::size_t operand, std::size_t) { return operand != 1; }
+
+void weighted_rows_grad_counted(const Node& node, SameRows& same) {
+  for (const ValueId id : {node.operands[1], node.operands[2], node.results[0], node.results[1]}) same.join(node.operands[0], id);
+}
+
+void fetch_rows_counted(const Node& node, SameRows& same) { same.count(node.results[0], node.operands[2]); }
+
+void return_rows_counted(const Node& node, SameRows& same) {
+  same.count(node.operands[0], node.operands[2]);
+  if (node.operands.size() > 3) same.join(node.operands[0], node.operands[3]);
+}
+
+void list_tokens_counted(const Node& node, SameRows& same) { same.count(node.results[2], node.operands[1]); }
+
+void sum_rows_counted(const Node& node, SameRows& same) {
+  same.join(node.operands[0], node.operands[1]);
+  if (node.operands.size() > 4) same.join(node.operands[0], node.operands[4]);
+  same.count(node.results[0], node.operands[3]);
+}
+
+void scatter_rows_counted(const Node& node, SameRows& same) { same.count(node.operands[0], node.operands[2]); }
+
+void exchange_rows_counted(const Node& node, SameRows& same) {
+  same.count(std::get<GroupOf>(node.attributes).back ? node.operands[0] : node.results[0], node.operands[3]);
+}
+
 }  // namespace
 
 const OpFacts kDeviceIndex{.name = "device_index",
@@ -172,7 +200,8 @@ const OpFacts kFetchRows{.name = "fetch_rows",
                          .gradient = fetch_rows_gradient,
                          .is_split = true,
                          .kernel = KernelKind::rows,
-                         .looked_up = 0};
+                         .looked_up = 0,
+                         .rows = fetch_rows_counted};
 const OpFacts kReturnRows{.name = "return_rows",
                           .attributes = blank<GroupOf>,
                           .takes = {3, 4},
@@ -181,14 +210,17 @@ const OpFacts kReturnRows{.name = "return_rows",
                           .factors = kNotSpread,
                           .gradient = return_rows_gradient,
                           .is_split = true,
-                          .kernel = KernelKind::rows};
+                          .kernel = KernelKind::rows,
+                          .rows = return_rows_counted};
 const OpFacts kWeightedRowsGrad{.name = "weighted_rows_grad",
                                 .attributes = blank<std::monostate>,
                                 .takes = {3},
                                 .gives = {2},
                                 .shapes = weighted_rows_grad_shapes,
                                 .factors = kNotSpread,
-                                .gradient = kNoGradient};
+                                .gradient = kNoGradient,
+                                .lies_in = weighted_rows_grad_lies_in,
+                                .rows = weighted_rows_grad_counted};
 const OpFacts kPlanExchange{.name = "plan_exchange",
                             .attributes = blank<SortSlotsOf>,
                             .takes = {2},
@@ -203,7 +235,9 @@ const OpFacts kExchangeRows{.name = "exchange_rows",
                             .shapes = exchange_rows_shapes,
                             .factors = kNotSpread,
                             .gradient = exchange_rows_gradient,
-                            .collective = ReshardOf::Kind::all_to_all};
+                            .collective = ReshardOf::Kind::all_to_all,
+                            .is_ragged = true,
+                            .rows = exchange_rows_counted};
 const OpFacts kListTokens{.name = "list_tokens",
                           .attributes = blank<GroupOf>,
                           .takes = {2},
@@ -211,7 +245,8 @@ const OpFacts kListTokens{.name = "list_tokens",
                           .shapes = list_tokens_shapes,
                           .factors = kNotSpread,
                           .gradient = kNoGradient,
-                          .kernel = KernelKind::rows};
+                          .kernel = KernelKind::rows,
+                          .rows = list_tokens_counted};
 const OpFacts kSumRows{.name = "sum_rows",
                        .attributes = blank<std::monostate>,
                        .takes = {4, 5},
@@ -219,7 +254,8 @@ const OpFacts kSumRows{.name = "sum_rows",
                        .shapes = sum_rows_shapes,
                        .factors = kNotSpread,
                        .gradient = kNoGradient,
-                       .kernel = KernelKind::rows};
+                       .kernel = KernelKind::rows,
+                       .rows = sum_rows_counted};
 const OpFacts kScatterRows{.name = "scatter_rows",
                            .attributes = blank<GroupOf>,
                            .takes = {3},
@@ -227,6 +263,8 @@ const OpFacts kScatterRows{.name = "scatter_rows",
                            .shapes = scatter_rows_shapes,
                            .factors = kNotSpread,
                            .gradient = kNoGradient,
-                           .collective = ReshardOf::Kind::reduce_scatter};
+                           .collective = ReshardOf::Kind::reduce_scatter,
+                           .is_ragged = true,
+                           .rows = scatter_rows_counted};
 
 }  // namespace moesh::graph::ops

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/chosen_keys.h"
+#include "graph/counted_rows.h"
 
 namespace moesh::graph {
 
@@ -69,6 +70,15 @@ std::vector<int> first_dims(const std::vector<int>& dims, std::size_t count) {
 }
 
 std::vector<Tensor> nothing_flows_back(const Vjp& v) { return std::vector<Tensor>(v.operands.size()); }
+
+bool over_any(std::size_t, std::size_t) { return true; }
+bool over_first(std::size_t operand, std::size_t) { return operand == 0; }
+
+void of_same_rows(const Node& node, SameRows& same) {
+  for (const auto* values : {&node.operands, &node.results}) {
+    for (const ValueId id : *values) same.join(id, node.results[0]);
+  }
+}
 
 bool are_dims_of(const std::vector<int>& dims, std::size_t rank) {
   return std::all_of(dims.begin(), dims.end(), [&](int dim) { return dim >= 0 && dim < static_cast<int>(rank); });

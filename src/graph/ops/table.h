@@ -48,6 +48,13 @@ std::vector<T> picked(const std::vector<T>& all, const std::vector<int>& dims) {
 // The gradient of an op through which nothing flows back.
 std::vector<Tensor> nothing_flows_back(const Vjp& v);
 
+// Rules of ops that can write each result over any operand, and over the first one only.
+bool over_any(std::size_t operand, std::size_t result);
+bool over_first(std::size_t operand, std::size_t result);
+
+// All values of the node have the same rows.
+void of_same_rows(const Node& node, SameRows& same);
+
 // Helpers of shape rules.
 bool are_dims_of(const std::vector<int>& dims, std::size_t rank);
 bool all_like(const NodeView& view, const Value& value);  // whether every operand and result has its shape and type
