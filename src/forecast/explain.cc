@@ -19,11 +19,6 @@ using plan::Plan;
 
 constexpr std::size_t kMostNamed = 8;
 
-// Whether an instruction leaves values unchanged.
-bool only_moves(const Instruction& instruction) {
-  return instruction.kind == Instruction::Kind::copy || instruction.op == graph::Op::reshard;
-}
-
 bool touches(const Plan& plan, const std::vector<plan::ViewId>& views, plan::BufferId buffer) {
   return std::any_of(views.begin(), views.end(), [&](plan::ViewId id) { return plan.view(id).buffer == buffer; });
 }
@@ -49,7 +44,7 @@ End maker_of(const Plan& plan, InstructionId from, const std::vector<partition::
   for (InstructionId i = from; i-- > 0;) {
     const Instruction& instruction = plan.instructions[static_cast<std::size_t>(i)];
     if (!touches(plan, instruction.results, plan.view(value).buffer)) continue;
-    if (!only_moves(instruction)) return end_of(plan, instruction, value, choices);
+    if (!plan::only_moves(instruction)) return end_of(plan, instruction, value, choices);
     value = instruction.operands[0];
   }
   return {"given", plan.buffer_of(value).name, words_of(plan.view(value), plan.mesh), nullptr};
@@ -61,7 +56,7 @@ End reader_of(const Plan& plan, InstructionId from, const std::vector<partition:
   for (std::size_t i = static_cast<std::size_t>(from) + 1; i < plan.instructions.size(); ++i) {
     const Instruction& instruction = plan.instructions[i];
     if (!touches(plan, instruction.operands, plan.view(value).buffer)) continue;
-    if (!only_moves(instruction)) return end_of(plan, instruction, value, choices);
+    if (!plan::only_moves(instruction)) return end_of(plan, instruction, value, choices);
     value = instruction.results[0];
   }
   return {"kept", plan.buffer_of(value).name, words_of(plan.view(value), plan.mesh), nullptr};

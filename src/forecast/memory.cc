@@ -117,15 +117,13 @@ class Uses {
   }
 
   void see_cast(const Instruction& instruction, BufferId result) {
-    const bool moves = instruction.kind == Instruction::Kind::copy || instruction.op == graph::Op::reshard;
-    if (moves || !keeps_parameter(instruction) || instruction.operands.empty()) return;
+    if (plan::only_moves(instruction) || !keeps_parameter(instruction) || instruction.operands.empty()) return;
     const BufferId from = plan_.view(instruction.operands[0]).buffer;
     if (is_stack_[at(from)] && from != result) cast_to_[at(from)] = result;
   }
 
   static bool keeps_parameter(const Instruction& instruction) {
-    return instruction.kind == Instruction::Kind::copy || instruction.op == graph::Op::reshard ||
-           graph::facts_of(instruction.op).keeps_parameter;
+    return plan::only_moves(instruction) || graph::facts_of(instruction.op).keeps_parameter;
   }
 
   const Plan& plan_;

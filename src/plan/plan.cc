@@ -14,6 +14,10 @@ bool runs_beside_products(const Instruction& instruction) {
   return instruction.kind == Instruction::Kind::collective && instruction.op != graph::Op::reshard;
 }
 
+bool only_moves(const Instruction& instruction) {
+  return instruction.kind == Instruction::Kind::copy || instruction.op == graph::Op::reshard;
+}
+
 const sharding::AxisList& axes_of(const Instruction& collective) {
   const auto* reshard = std::get_if<graph::ReshardOf>(&collective.attributes);
   return reshard != nullptr ? reshard->axes : std::get<graph::GroupOf>(collective.attributes).axes;

@@ -102,6 +102,9 @@ struct Plan {
 // A collective of a region: it runs beside the products behind it, until something needs what it brings.
 bool runs_beside_products(const Instruction& instruction);
 
+// Whether the instruction leaves values unchanged.
+bool only_moves(const Instruction& instruction);
+
 // The axes in which the devices differ between which a collective sends.
 const sharding::AxisList& axes_of(const Instruction& collective);
 
