@@ -56,7 +56,7 @@ PlannedStep plan_step(const session::Session& session) {
   const train::ModelSize size = train::model_size(session.graph, session.shape, tokens, length);
   forecast::Forecast made = forecast::forecast(program.plan, session.layout, session.target, {static_cast<double>(tokens), size.step_flops},
                                                elsewhere_of(session, program, where));
-  made.engine = session.engine.name;
+  made.program = session.engine.program;
   made.reduces_once = program.reduction == train::Reduction::once;
   return {std::move(program), std::move(made)};
 }

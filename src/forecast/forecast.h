@@ -80,7 +80,7 @@ struct Forecast {
   HostMemory host;          // the values that wait in the host's memory
   double busiest_rows = 1;  // if the plan draws experts at random: rows of a layer's busiest device, relative to the mean
   Unheld unheld;            // what the step of the request's program would hold besides
-  std::string engine = "XLA";  // that program, or what compiles its step
+  std::optional<std::string> program;  // that program; none for MaxText, whose step XLA compiles
   std::int64_t usable_memory = 0;
   std::optional<Decoding> decoding;  // of a step that decodes
   bool reduces_once = false;  // each device adds up its gradients over the step's passes before they are reduced

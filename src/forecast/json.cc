@@ -101,9 +101,8 @@ void write_memory(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
 
 // What a step compiled by XLA, or run by the request's program, holds at its peak, and what that is which the plan does not hold.
 void write_engine(const Forecast& f, JsonWriter& json) {
-  const bool is_xla = f.engine == "XLA";
-  json.key(is_xla ? "xla" : "program").begin_object();
-  if (!is_xla) json.key("name").value(f.engine);
+  json.key(f.program ? "program" : "xla").begin_object();
+  if (f.program) json.key("name").value(*f.program);
   json.key("peak").value(peak_of_xla(f.memory.peak, f.unheld)).key("logits").value(f.unheld.logits);
   json.key("scores").value(f.unheld.scores).key("one_hot").value(f.unheld.one_hot).key("gradients").value(f.unheld.gradients);
   json.end_object();

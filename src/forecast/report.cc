@@ -169,15 +169,16 @@ double critical_of_collectives(const Forecast& f) {
 std::string engine_words(const Forecast& f) {
   if (!f.is_of_chips) return "";
   const std::string besides = unheld_words(f.unheld);
+  const std::string engine = f.program.value_or("XLA");
   const Unheld& u = f.unheld;
   if (f.fits_narrowly()) {
     const std::int64_t peak = peak_of_xla(f.memory.peak, u);
     if (peak > peak_of_xla(f.memory.peak, {}))
-      return fmt::format(" {}'s step would take about {}: it holds {} besides.", f.engine, human_bytes(peak), besides);
+      return fmt::format(" {}'s step would take about {}: it holds {} besides.", engine, human_bytes(peak), besides);
     return fmt::format(" XLA's step would take about {}: {} times what is planned, on the median.", human_bytes(peak), kTakenByXla);
   }
   if ((u.logits + u.scores + u.one_hot + u.gradients) * kSmallShare < f.usable_memory) return "";
-  return fmt::format(" {}'s step would hold {} besides.", f.engine, besides);
+  return fmt::format(" {}'s step would hold {} besides.", engine, besides);
 }
 
 std::string fit_words(const Forecast& f) {

@@ -268,7 +268,7 @@ TEST(FromMegatron, TheLossHoldsLogitsAsItsKernelDoes) {
   const auto bytes = [](const std::string& command) { return imported(command).engine.bytes_of_logit; };
   std::string wide = kDense;
   wide.erase(wide.find("--bf16"), 6);
-  EXPECT_EQ(imported(kDense).engine.name, "Megatron-LM");
+  EXPECT_EQ(imported(kDense).engine.program, "Megatron-LM");
   EXPECT_EQ(bytes(kDense), 6);
   EXPECT_EQ(bytes(kDense + "--cross-entropy-loss-fusion --cross-entropy-fusion-impl native"), 6);
   EXPECT_EQ(bytes(kDense + "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te"), 2);

@@ -167,7 +167,7 @@ TEST(FromTorchtitan, GradientsAreSummedInEachPass) {
 
 TEST(FromTorchtitan, TheLossHoldsLogitsUnlessItIsCompiledOrInChunks) {
   const auto bytes = [](const std::string& flags) { return imported_job(kLlama + flags).engine.bytes_of_logit; };
-  EXPECT_EQ(imported_job(kLlama).engine.name, "torchtitan");
+  EXPECT_EQ(imported_job(kLlama).engine.program, "torchtitan");
   EXPECT_EQ(bytes(""), 12);
   EXPECT_EQ(bytes("--compile.enable"), 4);
   EXPECT_EQ(bytes("--parallelism.tensor_parallel_degree 2"), 12);
