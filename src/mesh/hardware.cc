@@ -161,6 +161,7 @@ Link link_of(const YamlNode& node) {
   check_fields(node, what, {"kind", "domain", "bytes_per_second", "latency_seconds", "ports", "reached"});
   Link link;
   link.kind = words_of(required(node, what, "kind"), "kind");
+  link.is_memory = link.kind == "memory";
   link.domain = domain_of(required(node, what, "domain"));
   link.bytes_per_second = rate_of(required(node, what, "bytes_per_second"), "bytes_per_second");
   link.latency_seconds =

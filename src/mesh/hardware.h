@@ -21,7 +21,8 @@ namespace moesh::mesh {
 enum class Domain { chip, node, slice, all };
 
 struct Link {
-  std::string kind;  // ici, nvlink, infinity-fabric, infiniband, ...
+  std::string kind;        // ici, nvlink, infinity-fabric, infiniband, ...
+  bool is_memory = false;  // of the kind `memory`: the host's, in which virtual devices of one machine leave bytes for each other
   Domain domain = Domain::all;
   // The rate at which bytes leave one device in one direction, over all its ports together. With one port (a switch) all of it can
   // go to any one peer; with several (a torus, a mesh of direct links) a neighbour gets the share of one port.
@@ -105,7 +106,7 @@ struct Chip {
   bool is_shared_machine() const { return !measured.empty(); }
   // Whether devices use the host's memory, as the virtual devices of one machine do, which have no memory of their own.
   bool has_memory_of_host() const {
-    return std::any_of(links.begin(), links.end(), [](const Link& link) { return link.kind == "memory"; });
+    return std::any_of(links.begin(), links.end(), [](const Link& link) { return link.is_memory; });
   }
 };
 

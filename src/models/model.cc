@@ -122,9 +122,9 @@ std::int64_t layers_in_all(const config::ModelShape& model) {
 }
 
 graph::Rounded rounded_of(const config::Settings& settings) {
-  const std::string& words = settings.text("quantization");
-  if (words.empty()) return graph::Rounded::none;
-  return words.find("fp8") != std::string::npos ? graph::Rounded::float8 : graph::Rounded::int8;
+  const std::string& word = settings.text("quantization");
+  if (word.empty()) return graph::Rounded::none;
+  return word == "int8" ? graph::Rounded::int8 : graph::Rounded::float8;
 }
 
 void check_decoding(const ModelRequest& request, const DecodeShape& shape) {
