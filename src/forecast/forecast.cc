@@ -6,8 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
-#include "forecast/schedule.h"
-#include "forecast/timing.h"
+#include "forecast/timed_step.h"
 
 namespace moesh::forecast {
 namespace {
@@ -84,12 +83,9 @@ std::string words_of(const plan::View& view, const mesh::Mesh& mesh) {
 
 Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::Topology& target, const StepSize& size,
                   const Elsewhere& elsewhere) {
-  const cost::Network network(plan.mesh, target);
   const RoutedRows rows(plan, Router::drawn);
-  const std::vector<Timing> timings = timings_of(plan, network, rows);
-  const Resident resident = resident_of(plan, target.chip, elsewhere.offloaded);
-  const plan::Arena arena = plan::device_arena(resident.plan);
-  const Schedule schedule = schedule_of(plan, arena, timings);
+  const PlacedPlan on_devices = placed(plan, target, elsewhere.offloaded);
+  const auto [timings, schedule] = timed(on_devices, rows);
   Lists lists = lists_of(plan, timings, schedule);
   Forecast made;
   made.host = host_memory_of(plan, schedule, target.chip, elsewhere.offloaded);
@@ -103,9 +99,9 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   if (peak > 0 && size.model_flops > 0) made.mfu = size.model_flops / made.seconds / peak_of_all;
   made.kernel_times = std::move(lists.kernels);
   made.collectives = std::move(lists.collectives);
-  made.memory = memory_of(resident, arena, layout);
+  made.memory = memory_of(on_devices.resident, on_devices.arena, layout);
   if (!rows.counted().empty()) made.busiest_rows = rows.counted().front().load.busiest;
-  made.unheld = unheld_of(resident, layout, elsewhere.materialised);
+  made.unheld = unheld_of(on_devices.resident, layout, elsewhere.materialised);
   made.usable_memory = target.chip.usable_memory_bytes;
   made.is_of_chips = !target.chip.has_memory_of_host();
   return made;

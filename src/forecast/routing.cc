@@ -8,8 +8,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "forecast/report.h"
-#include "forecast/schedule.h"
-#include "forecast/timing.h"
+#include "forecast/timed_step.h"
 
 namespace moesh::forecast {
 namespace {
@@ -167,13 +166,12 @@ std::optional<Routing> routing_of(const Plan& plan, const mesh::Topology& target
   routing.busiest_expert = load_of(expert, ExpertOrder::by_rank).busiest;
   see_way(plan, RoutedRows(plan, Router::drawn), routing);
   for (const Held& held : forecast.memory.held) routing.row_bytes += is_of_rows(plan, held) ? held.bytes : 0;
-  const cost::Network network(plan.mesh, target);
-  const plan::Arena arena = plan::device_arena(resident_of(plan, target.chip, forecast.host.offloaded).plan);
+  const PlacedPlan on_devices = placed(plan, target, forecast.host.offloaded);
   for (const Router router : kRouters) {
     const RoutedRows rows(plan, router);
     RoutedStep& step = routing.steps[place_of(router)];
     if (!rows.counted().empty()) step.load = rows.counted().front().load;
-    step.seconds = schedule_of(plan, arena, timings_of(plan, network, rows)).seconds + forecast.host.waits;
+    step.seconds = timed(on_devices, rows).schedule.seconds + forecast.host.waits;
     step.memory = filled(plan, forecast.memory, rows);
   }
   return routing;

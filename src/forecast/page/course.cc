@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/place.h"
+#include "forecast/timed_step.h"
 
 namespace moesh::forecast {
 namespace {
@@ -92,13 +93,11 @@ void for_each_long_loop(const Course& course, const Bins& bins, See see) {
 }  // namespace
 
 Course course_of(const ShownPlan& shown) {
-  const cost::Network network(shown.plan.mesh, shown.target);
-  std::vector<Timing> timings = timings_of(shown.plan, network, RoutedRows(shown.plan, Router::drawn));
-  const Resident resident = resident_of(shown.plan, shown.target.chip, shown.forecast.host.offloaded);
-  Schedule schedule = schedule_of(shown.plan, plan::device_arena(resident.plan), timings);
+  const PlacedPlan on_devices = placed(shown.plan, shown.target, shown.forecast.host.offloaded);
   std::vector<const Sent*> sent(shown.plan.instructions.size());
   for (const Sent& one : shown.forecast.collectives) sent[at(one.instruction)] = &one;
-  return {shown, std::move(timings), std::move(schedule), memory_course(resident, shown.layout), std::move(sent)};
+  TimedStep step = timed(on_devices, RoutedRows(shown.plan, Router::drawn));
+  return {shown, std::move(step.timings), std::move(step.schedule), memory_course(on_devices.resident, shown.layout), std::move(sent)};
 }
 
 Shares shares_of(const Course& course, const Bins& bins, std::size_t shades,
