@@ -11,6 +11,9 @@
 namespace moesh::models {
 namespace {
 
+constexpr const char* kPredictionScope = "mtp_block";      // of all that modules have
+constexpr const char* kModuleLayer = "transformer_layer";  // of a module's layers, behind its prefix
+
 // What a module is given of the batch.
 struct ModuleBatch {
   Tensor tokens, targets, target_segments;
@@ -54,6 +57,10 @@ void add_entropy(Builder& builder, Sums& sums, Tensor logits_BSV, const ModuleBa
 }
 
 }  // namespace
+
+bool is_of_module(std::string_view path) { return path.starts_with(fmt::format("{}/", kPredictionScope)); }
+
+bool is_of_module_layer(std::string_view path) { return is_of_module(path) && path.find(kModuleLayer) != std::string_view::npos; }
 
 Tensor predict_ahead(Builder& builder, const Context& context, Vocabulary& vocabulary, const Tokens& tokens, StackResult& layers) {
   const LayerGroup last = layers_of(context).back();

@@ -2,13 +2,16 @@
 // that is k places further on than the next one. Training only; decoding leaves them out.
 #pragma once
 
+#include <string_view>
+
 #include "models/stack.h"
 #include "models/vocabulary.h"
 
 namespace moesh::models {
 
-inline constexpr const char* kPredictionScope = "mtp_block";  // of all that modules have
-inline constexpr const char* kModuleLayer = "transformer_layer";  // of a module's layers, behind its prefix
+// Whether a parameter of this path belongs to a module, and whether it does to one of a module's layers.
+bool is_of_module(std::string_view path);
+bool is_of_module_layer(std::string_view path);
 
 // Adds the modules' layers to those of the model. Returns their loss: the mean cross entropy of all modules, scaled by
 // mtp_loss_scaling_factor. `tokens`: of the batch; the keys of the modules' layers follow those of the model's.

@@ -1,7 +1,6 @@
 #include "train/model_size.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "graph/work.h"
 #include "models/prediction.h"
@@ -29,8 +28,6 @@ bool is_multiplied(Role role, const config::ModelShape& shape, std::int64_t leng
     default: return true;
   }
 }
-
-bool is_of_module_layer(std::string_view path) { return path.find(models::kModuleLayer) != std::string_view::npos; }
 
 // What reading, writing and mixing several streams takes, twice a layer.
 double stream_multiplications(const config::ModelShape& shape, double tokens) {
@@ -85,7 +82,7 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
     const std::int64_t active = is_of_an_expert(role) ? count / shape.moe.experts * shape.moe.experts_per_token : count;
     size.parameters += count;
     size.active += active;
-    if (is_multiplied(role, shape, length)) (is_of_module_layer(node.path) ? multiplied_by_modules : multiplied) += active;
+    if (is_multiplied(role, shape, length)) (models::is_of_module_layer(node.path) ? multiplied_by_modules : multiplied) += active;
   }
   // Of a prediction module MaxText counts one layer, whose queries see all keys before them, though it has a whole cycle.
   config::LayerShape of_module = shape.layer(shape.layers_per_cycle() - 1);

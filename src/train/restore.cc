@@ -111,9 +111,7 @@ std::vector<Target> targets_in(const Trainer& trainer, Restored what) {
 
 void check_fit(const std::vector<Target>& targets, const store::Checkpoint& checkpoint, Unread may_be_left) {
   Fit fit = fit_of(targets, checkpoint.index());
-  const std::string of_modules = fmt::format("{}/", models::kPredictionScope);
-  if (may_be_left == Unread::prediction_modules)
-    std::erase_if(fit.unused, [&](const std::string& name) { return name.starts_with(of_modules); });
+  if (may_be_left == Unread::prediction_modules) std::erase_if(fit.unused, models::is_of_module);
   const std::string& where = checkpoint.folder();
   constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
   if (!fit.other.empty()) refuse("the checkpoint is of another model: " + few_of(fit.other), where, kFix);
