@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cost/collective.h"
 #include "cost/network.h"
+#include "sharding/lint_checks.h"
 
 namespace moesh::advice {
 namespace {
@@ -86,11 +87,8 @@ void exchange_slices(const mesh::Mesh& mesh, AxisIndex from, AxisIndex to, std::
 
 // The axes that may get an axis' devices.
 std::vector<AxisIndex> others_of(const session::Session& session, AxisIndex axis) {
-  std::vector<AxisIndex> others;
-  for (const std::string_view name : {"data", "fsdp", "expert", "context"}) {
-    const auto to = session.mesh.find(name);
-    if (to && *to != axis && (name != "expert" || session.shape.is_moe())) others.push_back(*to);
-  }
+  std::vector<AxisIndex> others = sharding::axes_to_try(session.mesh, {"data", "fsdp", "expert", "context"}, session.shape.is_moe());
+  std::erase(others, axis);
   return others;
 }
 

@@ -9,6 +9,7 @@
 #include "advice/in_turns.h"
 #include "advice/remedies.h"
 #include "base/text.h"
+#include "sharding/lint_checks.h"
 
 namespace moesh::advice {
 namespace {
@@ -37,12 +38,10 @@ void try_moves(const session::Session& session, mesh::AxisIndex from, mesh::Axis
 std::vector<Keys> ways_to_wait_less(const session::Session& session) {
   const mesh::Mesh& mesh = session.mesh;
   std::vector<Keys> tries;
-  for (const std::string_view name : {"expert", "fsdp", "data", "tensor"}) {
-    const auto to = mesh.find(name);
-    if (!to || (name == "expert" && !session.shape.is_moe())) continue;
+  for (const mesh::AxisIndex to : sharding::axes_to_try(mesh, {"expert", "fsdp", "data", "tensor"}, session.shape.is_moe())) {
     for (mesh::AxisIndex from = 0; from < mesh.axes().size(); ++from) {
-      if (from == *to) continue;
-      for (const mesh::Level level : {mesh::Level::ici, mesh::Level::dcn}) try_moves(session, from, *to, level, tries);
+      if (from == to) continue;
+      for (const mesh::Level level : {mesh::Level::ici, mesh::Level::dcn}) try_moves(session, from, to, level, tries);
     }
   }
   return tries;

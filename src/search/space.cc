@@ -90,9 +90,13 @@ void add_passes(const std::vector<Pass>& passes, bool is_open_batch, const Sessi
   }
 }
 
+// The axes that a search divides devices among, the usual ones first.
+constexpr std::array<std::string_view, 7> kUsualFirst{"fsdp",    "data",          "expert", "tensor", "tensor_sequence",
+                                                      "context", "fsdp_transpose"};
+
 advice::Freedom freedom_of(const config::Settings& settings, const mesh::Mesh& mesh) {
   advice::Freedom freedom;
-  freedom.growing = {"data", "fsdp", "fsdp_transpose", "context", "tensor", "tensor_sequence", "expert"};
+  freedom.growing.assign(kUsualFirst.begin(), kUsualFirst.end());
   freedom.growing_between = {"data", "fsdp", "expert"};
   for (const mesh::Axis& axis : mesh.axes()) {
     for (const mesh::Level level : {mesh::Level::ici, mesh::Level::dcn}) {
@@ -125,10 +129,8 @@ std::vector<Keys> ways_of(const Session& session, const mesh::Mesh& mesh) {
   return ways;
 }
 
-// The sum of the places of the mesh's axes in a list that begins with the usual ones.
+// The sum of the places of the mesh's axes in that list.
 int oddity_of(const mesh::Mesh& mesh) {
-  static constexpr std::array<std::string_view, 7> kUsualFirst{"fsdp",    "data",          "expert", "tensor", "tensor_sequence",
-                                                               "context", "fsdp_transpose"};
   int sum = 0;
   for (const mesh::Axis& axis : mesh.axes()) {
     if (axis.size() > 1) sum += static_cast<int>(std::find(kUsualFirst.begin(), kUsualFirst.end(), axis.name) - kUsualFirst.begin());

@@ -33,13 +33,19 @@ bool has_experts(const Layout& layout) {
 
 }  // namespace
 
+std::vector<AxisIndex> axes_to_try(const mesh::Mesh& mesh, std::initializer_list<std::string_view> names, bool with_experts) {
+  std::vector<AxisIndex> axes;
+  for (const std::string_view name : names) {
+    const auto axis = mesh.find(name);
+    if (axis && (name != "expert" || with_experts)) axes.push_back(*axis);
+  }
+  return axes;
+}
+
 std::vector<Keys> given_away(const Layout& layout, AxisIndex from, std::int64_t ici) {
   std::vector<Keys> tries;
-  for (const std::string_view name : {"fsdp", "expert", "data", "context", "tensor"}) {
-    const auto to = layout.mesh.find(name);
-    if (!to || (name == "expert" && !has_experts(layout))) continue;
-    add_try(moved(layout.mesh, from, ici, *to), tries);
-  }
+  for (const AxisIndex to : axes_to_try(layout.mesh, {"fsdp", "expert", "data", "context", "tensor"}, has_experts(layout)))
+    add_try(moved(layout.mesh, from, ici, to), tries);
   return tries;
 }
 

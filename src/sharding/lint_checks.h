@@ -1,8 +1,10 @@
 // The checks of the linter, and the helpers that they share.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sharding/lint.h"
@@ -33,6 +35,9 @@ void find_stages(const Layout& layout, Findings& findings);
 
 // The input, parameters and activations.
 std::vector<const LaidTensor*> all_tensors(const Layout& layout);
+
+// The axes of these names that the mesh has, in this order; `expert` only if the model has some.
+std::vector<AxisIndex> axes_to_try(const mesh::Mesh& mesh, std::initializer_list<std::string_view> names, bool with_experts);
 
 // The settings that shrink axis `from` to `ici` devices within a slice and give the rest to axis `to`; none if that is not possible.
 Keys moved(const mesh::Mesh& mesh, AxisIndex from, std::int64_t ici, AxisIndex to);
