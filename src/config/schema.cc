@@ -56,6 +56,12 @@ const Topic& topic_of(const Key& key) {
   });
 }
 
+bool is_kept_on_texts(const Key& key) {
+  if (key.on_texts != OnTexts::as_topic) return key.on_texts == OnTexts::kept;
+  const Topic& topic = topic_of(key);
+  return topic.is_of_models || topic.is_of_texts;
+}
+
 std::vector<Choice> choices(const Key& key) {
   if (key.kind != Kind::choice) return {};
   std::vector<Choice> words;

@@ -27,6 +27,13 @@ enum class Status {
   refused,          // any value but the default asks for something that moesh does not do: an error
 };
 
+// Whether a model that a run has trained goes on with texts by the run's value of a key, rather than by the default.
+enum class OnTexts {
+  as_topic,  // if the key's topic is_of_models or is_of_texts
+  kept,
+  dropped,  // of how rows were sent to experts: a text would depend on the texts beside it, which may take its room
+};
+
 struct Key {
   std::string_view name;
   Kind kind;
@@ -36,6 +43,7 @@ struct Key {
   std::string_view range;
   Status status;
   std::string_view help;  // one line
+  OnTexts on_texts = OnTexts::as_topic;
 };
 
 // The commands that a key matters to: a key of the data, for instance, means nothing to a command that only plans a layout.
@@ -54,6 +62,7 @@ std::span<const Topic> topics();
 
 const Key* find_key(std::string_view name);
 const Topic& topic_of(const Key& key);
+bool is_kept_on_texts(const Key& key);
 
 // The words of a choice; `refused` ones are those marked '!'.
 struct Choice {

@@ -12,7 +12,7 @@ constexpr std::string_view kHelpRampup = "how the batch of enable_rampup_batch_s
 constexpr Key kBatch[] = {
     {"per_device_batch_size", real, "12.0", "0.000001..1000000", used,
      "rows of the batch per device; below 1, several devices share a row"},
-    {"max_target_length", integer, "2048", kSize, used, "tokens in a row"},
+    {"max_target_length", integer, "2048", kSize, used, "tokens in a row", OnTexts::kept},
 };
 
 constexpr Key kTraining[] = {

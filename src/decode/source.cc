@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <span>
 
 #include <fmt/core.h>
 
@@ -19,11 +18,6 @@ namespace moesh::decode {
 namespace {
 
 constexpr const char* kOfTexts = "dataset_type=text";  // what tokenizers are of
-
-// How a run sent the rows of its batches to experts. With these, a text would depend on the texts beside it, which may take its room.
-constexpr std::string_view kOfTrainedBatches[] = {"capacity_factor",      "moe_dispatch_no_expert_sharding", "ragged_buffer_factor",
-                                                  "use_ragged_sort",      "num_moe_token_chunks",            "moe_chunk_barrier",
-                                                  "use_random_routing",   "router_skew"};
 
 bool says_devices(const std::string& word) {
   return word.starts_with("ici_") || word.starts_with("dcn_") || word.starts_with("compile_topology") || word.starts_with("num_slices=");
@@ -78,13 +72,8 @@ void note_idle(const config::Keys& settings) {
 }
 
 bool is_gone_on_with(const std::string& name) {
-  if (std::find(std::begin(kOfTrainedBatches), std::end(kOfTrainedBatches), name) != std::end(kOfTrainedBatches)) return false;
-  if (name == "model_name" || name == "override_model_config" || name == "max_target_length" || name == "backend") return true;
-  const std::span<const config::Topic> topics = config::topics();
-  return std::any_of(topics.begin(), topics.end(), [&](const config::Topic& topic) {
-    return (topic.is_of_models || topic.is_of_texts) &&
-           std::any_of(topic.keys.begin(), topic.keys.end(), [&](const config::Key& key) { return key.name == name; });
-  });
+  const config::Key* key = config::find_key(name);
+  return key != nullptr && config::is_kept_on_texts(*key);
 }
 
 void check_ids(const tokenizer::Ids& ids, std::int64_t vocabulary, std::string_view where) {
