@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/keys.h"
-#include "config/model_shape.h"
+#include "config/batch_sizes.h"
 
 namespace moesh::config {
 

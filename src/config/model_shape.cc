@@ -15,8 +15,6 @@
 namespace moesh::config {
 namespace {
 
-constexpr double kMostRows = 9007199254740992.0;  // 2^53: still exact as a double
-
 // The doublings of global_parameter_scale go, in this order, to heads and MLP width, to the embedding, and to layers.
 struct Scales {
   std::int64_t emb = 1, heads = 1, mlp = 1, layers = 1;
@@ -384,6 +382,36 @@ DType first_moment_dtype(const Settings& settings) {
   return parse_dtype(settings.text(says ? "mu_dtype" : "weight_dtype")).value_or(DType::float32);
 }
 
+namespace {
+
+void give_attention(const Settings& settings, const Scales& scales, ModelShape& shape) {
+  shape.attention = attention_of(settings, scales);
+  shape.attention.norm = head_norm_of(shape.block, settings);
+  shape.attention.scales_norm = settings.boolean("qk_norm_with_scale") || shape.block == Block::qwen3_next;
+  const std::int64_t own_dim = shape.block == Block::qwen3_custom_moe ? settings.integer("attention_output_dim") : -1;
+  shape.attention.out_dim = own_dim > 0 ? own_dim : shape.emb_dim;
+  if (caps_scores(settings)) shape.attention.score_cap = settings.real("attn_logits_soft_cap");
+  shape.attention.gates_out = shape.attention.flat_out = shape.block == Block::qwen3_next;
+  if (shape.block == Block::gpt3) shape.attention.bias = shape.attention.out_bias = true;
+  if (shape.block == Block::qwen2) shape.attention.out_bias = false;
+  shape.attention.scales_query = has_own_scale(shape.block) || shape.attention.latent || shape.attention.score_scale >= 0;
+  shape.attention.scales_query_init = !shape.attention.scales_query && !settings.boolean("use_qk_norm");
+  if (shape.block == Block::gemma4) give_gemma4_heads(shape, settings);
+  if (known_name(settings) == "gemma3-27b" && shape.attention.score_scale < 0)
+    shape.attention.score_scale = 1 / std::sqrt(static_cast<double>(shape.emb_dim / shape.attention.query_heads));
+}
+
+void give_experts(const Settings& settings, const Scales& scales, ModelShape& shape) {
+  shape.moe = moe_of(settings, scales);
+  if (shape.is_moe() && settings.boolean("use_batch_split_schedule")) shape.batch_parts = settings.integer("batch_split_factor");
+  shape.moe.weights_inputs = shape.block == Block::llama4;
+  shape.moe.softmax_over_all = shape.block == Block::gemma4;
+  const std::int64_t own_dim = shape.block == Block::qwen3_custom_moe ? settings.integer("moe_expert_input_dim") : -1;
+  shape.moe.input_dim = own_dim > 0 ? own_dim : shape.emb_dim;
+}
+
+}  // namespace
+
 ModelShape model_shape(const Settings& settings) {
   const Scales scales = scales_of(settings);
   ModelShape shape;
@@ -400,30 +428,10 @@ ModelShape model_shape(const Settings& settings) {
   if (shape.has_pairs || is_deepseek(shape.block)) shape.cycle = 1;
   if ((shape.block == Block::gemma3 || shape.block == Block::gemma4) && has_own_sights) shape.cycle = 6;
   shape.nests_layers = shape.block == Block::gemma4 && has_own_sights;
-  shape.attention = attention_of(settings, scales);
-  shape.attention.norm = head_norm_of(shape.block, settings);
-  shape.attention.scales_norm = settings.boolean("qk_norm_with_scale") || shape.block == Block::qwen3_next;
-  shape.attention.out_dim = shape.emb_dim;
-  if (caps_scores(settings)) shape.attention.score_cap = settings.real("attn_logits_soft_cap");
-  shape.attention.gates_out = shape.attention.flat_out = shape.block == Block::qwen3_next;
+  give_attention(settings, scales, shape);
   shape.streams = streams_of(settings);
   if (shape.block == Block::qwen3_next) shape.delta = delta_of(settings);
-  if (shape.block == Block::gpt3) shape.attention.bias = shape.attention.out_bias = true;
-  if (shape.block == Block::qwen2) shape.attention.out_bias = false;
-  shape.attention.scales_query = has_own_scale(shape.block) || shape.attention.latent || shape.attention.score_scale >= 0;
-  shape.attention.scales_query_init = !shape.attention.scales_query && !settings.boolean("use_qk_norm");
-  if (shape.block == Block::gemma4) give_gemma4_heads(shape, settings);
-  if (known_name(settings) == "gemma3-27b" && shape.attention.score_scale < 0)
-    shape.attention.score_scale = 1 / std::sqrt(static_cast<double>(shape.emb_dim / shape.attention.query_heads));
-  shape.moe = moe_of(settings, scales);
-  if (shape.is_moe() && settings.boolean("use_batch_split_schedule")) shape.batch_parts = settings.integer("batch_split_factor");
-  shape.moe.input_dim = shape.emb_dim;
-  shape.moe.weights_inputs = shape.block == Block::llama4;
-  shape.moe.softmax_over_all = shape.block == Block::gemma4;
-  if (shape.block == Block::qwen3_custom_moe) {
-    if (const std::int64_t dim = settings.integer("attention_output_dim"); dim > 0) shape.attention.out_dim = dim;
-    if (const std::int64_t dim = settings.integer("moe_expert_input_dim"); dim > 0) shape.moe.input_dim = dim;
-  }
+  give_experts(settings, scales, shape);
   shape.mlp_dim = settings.integer("base_mlp_dim") * scales.mlp;
   shape.mlp_activations = settings.texts("mlp_activations");
   shape.vocab_size = settings.integer("vocab_size");
@@ -447,46 +455,6 @@ ModelShape model_shape(const Settings& settings) {
   shape.prediction_modules = settings.integer("mtp_num_layers");
   check_model(shape, settings);
   return shape;
-}
-
-namespace {
-
-// Sizes of a step of `steps` passes; `key` gives a device's rows per pass.
-BatchSizes sizes_of(const Settings& settings, const char* key, std::int64_t devices, std::int64_t steps) {
-  const double per_device = settings.real(key);
-  const double expansion = settings.real("expansion_factor_real_data");
-  const double loads = expansion > 0 ? expansion : 1.0;
-  const double micro_rows = static_cast<double>(devices) * per_device;
-  const double micro_to_load = static_cast<double>(devices) * std::max(per_device, 1.0) * loads;
-  const std::string& where = settings.origin(key).where;
-  if (micro_rows < 1) {
-    refuse(fmt::format("{} {} on {} makes less than one row", key, per_device, counted(devices, "device")), where,
-           fmt::format("at least {} is needed", 1.0 / static_cast<double>(devices)));
-  }
-  if (std::max(micro_rows, micro_to_load) * static_cast<double>(steps) > kMostRows) {
-    refuse(fmt::format("{} {} on {} makes more than 2^53 rows a step", key, per_device, counted(devices, "device")), where, "lower it");
-  }
-  BatchSizes sizes;
-  sizes.micro_rows = static_cast<std::int64_t>(micro_rows);
-  sizes.rows_to_load = static_cast<std::int64_t>(micro_to_load) * steps;
-  sizes.rows_to_train = sizes.micro_rows * steps;
-  if (sizes.rows_to_load < sizes.rows_to_train) {
-    refuse(fmt::format("expansion_factor_real_data={} loads {} a step, {} are trained on", expansion,
-                       counted(sizes.rows_to_load, "row"), sizes.rows_to_train),
-           settings.origin("expansion_factor_real_data").where, "at least 1, or -1 for as many as are needed");
-  }
-  return sizes;
-}
-
-}  // namespace
-
-BatchSizes batch_sizes(const Settings& settings, std::int64_t devices) {
-  return sizes_of(settings, "per_device_batch_size", devices, settings.integer("gradient_accumulation_steps"));
-}
-
-BatchSizes evaluation_sizes(const Settings& settings, std::int64_t devices) {
-  const bool has_own = settings.real("eval_per_device_batch_size") > 0;
-  return sizes_of(settings, has_own ? "eval_per_device_batch_size" : "per_device_batch_size", devices, 1);
 }
 
 }  // namespace moesh::config

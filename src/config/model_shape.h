@@ -248,15 +248,4 @@ DType first_moment_dtype(const Settings& settings);
 
 inline constexpr std::int64_t kMostWrittenLayers = 4096;  // layers that each have nodes of their own in the graph
 
-// Rows of a step, from per_device_batch_size, which may be a fraction.
-struct BatchSizes {
-  std::int64_t rows_to_load = 0;   // rows of a global batch that are read
-  std::int64_t rows_to_train = 0;  // the first of those, which are trained on
-  std::int64_t micro_rows = 0;     // rows of one forward and backward pass
-};
-
-BatchSizes batch_sizes(const Settings& settings, std::int64_t devices);
-
-BatchSizes evaluation_sizes(const Settings& settings, std::int64_t devices);  // of batches for evaluation
-
 }  // namespace moesh::config

@@ -1,6 +1,7 @@
 // Applies the rules to a graph: the layout of its parameters, constraints, inputs and optimizer state.
 #pragma once
 
+#include "config/batch_sizes.h"
 #include "config/model_shape.h"
 #include "graph/graph.h"
 #include "sharding/layout.h"

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/batch_sizes.h"
 #include "config/engine.h"
 #include "config/load.h"
 #include "config/model_shape.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/model_shape.h"
+#include "config/batch_sizes.h"
 #include "config/settings.h"
 #include "data/ahead.h"
 #include "data/source.h"

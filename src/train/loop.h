@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/workers.h"
+#include "config/batch_sizes.h"
 #include "config/model_shape.h"
 #include "graph/graph.h"
 #include "train/trainer.h"

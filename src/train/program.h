@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "config/model_shape.h"
+#include "config/batch_sizes.h"
 #include "config/settings.h"
 #include "graph/graph.h"
 #include "mesh/topology.h"

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/batch_sizes.h"
 #include "config/load.h"
 #include "config/model_shape.h"
 #include "config/pipeline.h"
