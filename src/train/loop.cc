@@ -231,6 +231,38 @@ LastEvaluation last_evaluation(const TrainRequest& request, const Start& start, 
   return {false, reaches_target(request.settings, parse_real(loss).value_or(std::numeric_limits<double>::quiet_NaN()))};
 }
 
+// Why a run that goes on has no step to make; empty if it has one.
+std::string why_nothing_is_left(const Start& start, const LastEvaluation& last, std::int64_t steps) {
+  if (!start.has_parameters || last.is_missing) return "";
+  if (last.has_reached_target) return "the loss of the last evaluation has reached target_eval_loss.";
+  return start.step >= steps ? fmt::format("steps={}. More steps go on from here.", steps) : "";
+}
+
+// What a run writes about its steps as it makes them.
+struct Records {
+  MetricsFile metrics;
+  std::optional<TraceFile> trace;
+  std::optional<TensorBoard> board;
+
+  Records(const TrainRequest& request, const std::string& path, const std::string& folder, const Trainer& trainer, std::int64_t first,
+          std::int64_t parameters)
+      : metrics(path, request.printed == Printed::metrics) {
+    const config::Settings& settings = request.settings;
+    const bool is_first = request.company.is_first();
+    if (is_first && !settings.text("profiler").empty())
+      trace.emplace(settings, metrics.path(), trainer.plan(), request.where.target, first);
+    if (is_first && !folder.empty() && settings.boolean("enable_tensorboard"))
+      board.emplace(folder + "/tensorboard", first, parameters, settings);
+    metrics.begin(settings, last_line(request.headline));
+  }
+
+  // Ends the metrics, and makes the report of them that a run with its own folder has.
+  void end(const run::Audit& audit, const TrainRequest& request, const std::string& folder) {
+    metrics.end(audit);
+    if (request.company.is_first() && !folder.empty() && request.settings.text("metrics_file").empty()) write_report(metrics.path());
+  }
+};
+
 constexpr const char* kAsked = "asked";
 constexpr const char* kFailed = "failed";
 
@@ -242,10 +274,8 @@ class Loop {
     Trainer& trainer;
     Batches& batches;
     Checkpoints& checkpoints;
-    MetricsFile& metrics;
-    std::optional<TensorBoard>& board;
     std::optional<Evaluation>& evaluation;
-    std::optional<TraceFile>& trace;
+    Records& records;
   };
   Loop(const TrainRequest& request, const ModelSize& size, const Parts& parts)
       : request_(request),
@@ -324,11 +354,11 @@ class Loop {
     Batch batch;
     if (!interrupts_.asked() && !is_asked_ && !has_failed_) attempt([&] { batch = parts_.batches.at(step, parts_.trainer.pool()); });
     if (must_end()) return false;
-    std::vector<run::Span>* const spans = parts_.trace ? parts_.trace->begin_step(step) : nullptr;
+    std::vector<run::Span>* const spans = parts_.records.trace ? parts_.records.trace->begin_step(step) : nullptr;
     const std::int64_t recent = parts_.trainer.recent().size();
     const StepMetrics metrics =
         parts_.trainer.run_step(batch, {.ends_before = parts_.checkpoints.guard(parts_.trainer), .spans = spans}).metrics;
-    if (parts_.trace) attempt([&] { parts_.trace->end_step(step); });
+    if (parts_.records.trace) attempt([&] { parts_.records.trace->end_step(step); });
     if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.raw_grad_norm)) {
       report_not_finite(parts_.trainer, metrics, batch, request_.settings);
     } else if (metrics.is_left_out) {
@@ -341,8 +371,8 @@ class Loop {
     waited_for_disk_ = parts_.checkpoints.waited();
     // Before the checkpoint: a run that goes on from it does not make the step again.
     attempt([&] {
-      parts_.metrics.write(metrics, time, speed, parts_.batches.left_out());
-      if (parts_.board) parts_.board->write(metrics, speed);
+      parts_.records.metrics.write(metrics, time, speed, parts_.batches.left_out());
+      if (parts_.records.board) parts_.records.board->write(metrics, speed);
     });
     const auto made = Clock::now();
     const std::string saved = parts_.checkpoints.after_step(parts_.trainer, parts_.batches);
@@ -371,8 +401,8 @@ class Loop {
     ++done_.evaluations;
     done_.reached_target = reaches_target(request_.settings, found->loss);
     attempt([&] {
-      parts_.metrics.write(*found);
-      if (parts_.board) parts_.board->write(*found);
+      parts_.records.metrics.write(*found);
+      if (parts_.records.board) parts_.records.board->write(*found);
       tell(step, fmt::format("eval loss {:.3f}", found->loss), eval_line(*found, request_.settings));
     });
   }
@@ -430,39 +460,29 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
   show(request, start.words);
   const LastEvaluation last = last_evaluation(request, start, metrics_file);
-  if (start.has_parameters && !last.is_missing && (last.has_reached_target || start.step >= steps)) {
-    const std::string why = last.has_reached_target ? "the loss of the last evaluation has reached target_eval_loss."
-                                                    : fmt::format("steps={}. More steps go on from here.", steps);
+  if (const std::string why = why_nothing_is_left(start, last, steps); !why.empty()) {
     if (request.printed != Printed::metrics) print_now(fmt::format("Nothing is left to do: {}\n", why));
     return 0;
   }
   std::optional<Evaluation> evaluation;
   if (evaluated) evaluation.emplace(*request.evaluated, *std::move(evaluated), trainer, workers.threads());
   if (evaluation) show(request, "evaluated " + evaluation->describe() + "\n");
-  MetricsFile metrics(metrics_file, request.printed == Printed::metrics);  // a run that is refused above leaves no file
-  std::optional<TraceFile> trace;
-  if (company.is_first() && !settings.text("profiler").empty())
-    trace.emplace(settings, metrics.path(), trainer.plan(), request.where.target, start.step);
-  std::optional<TensorBoard> board;
-  if (company.is_first() && !folder.empty() && settings.boolean("enable_tensorboard"))
-    board.emplace(folder + "/tensorboard", start.step, size.parameters, settings);
-  metrics.begin(settings, last_line(request.headline));
-  Loop loop(request, size, {trainer, batches, checkpoints, metrics, board, evaluation, trace});
+  Records records(request, metrics_file, folder, trainer, start.step, size.parameters);  // a run that is refused above leaves no file
+  Loop loop(request, size, {trainer, batches, checkpoints, evaluation, records});
   RunSummary run;
   try {
     run = loop.run(start.step, steps, last.is_missing);
   } catch (...) {
-    if (trace) trace->finish_failed();
+    if (records.trace) records.trace->finish_failed();
     throw;
   }
   run.peak_bytes = footprint.process;
   run.planned_in_regions = in_regions;
   if (request.printed != Printed::metrics)
-    print_now(fmt::format("{}\n{}Metrics: {}\n", loop.saved(), summary_words(run), metrics.path()));
-  if (trace) show(request, trace->finish());
+    print_now(fmt::format("{}\n{}Metrics: {}\n", loop.saved(), summary_words(run), records.metrics.path()));
+  if (records.trace) show(request, records.trace->finish());
   const run::Audit audit = trainer.audit();
-  metrics.end(audit);
-  if (company.is_first() && !folder.empty() && settings.text("metrics_file").empty()) write_report(metrics.path());
+  records.end(audit, request, folder);
   check_audit(audit, request.shows_audit);
   if (checkpoints.has_failed()) fail("the last checkpoint of the run is not saved", folder, "see above for what stood in its way");
   if (!request.next.empty()) show(request, "\nNext:\n" + request.next);

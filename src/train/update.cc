@@ -268,17 +268,7 @@ Tensor within(Tensor value, Tensor limit) {
   return graph::unary(Unary::finite, graph::unary(Unary::sqrt, graph::binary(graph::Binary::subtract, limit, value)));
 }
 
-}  // namespace
-
-void add_update(Builder& builder, const std::vector<Trained>& parameters, const UpdateOf& of, const config::Settings& settings,
-                std::int64_t devices) {
-  builder.set_path("");
-  builder.set_phase(graph::Phase::update);
-  const Tensor rate = scalar_input(builder, update_inputs::learning_rate);
-  const Tensor step = scalar_input(builder, update_inputs::step);
-  const bool watches_spikes = settings.boolean("skip_step_on_spikes");
-  const Tensor loss_limit = watches_spikes ? scalar_input(builder, update_inputs::loss_limit) : Tensor{};
-  const Tensor norm_limit = watches_spikes ? scalar_input(builder, update_inputs::grad_norm_limit) : Tensor{};
+std::vector<Slot> slots_of(Builder& builder, const std::vector<Trained>& parameters, const UpdateOf& of) {
   std::vector<Slot> slots;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Trained& trained = parameters[i];
@@ -290,6 +280,21 @@ void add_update(Builder& builder, const std::vector<Trained>& parameters, const 
     if (trained.moments > 1) slot.nu = moment(trained.nu(), trained.dtype);
     slots.push_back(slot);
   }
+  return slots;
+}
+
+}  // namespace
+
+void add_update(Builder& builder, const std::vector<Trained>& parameters, const UpdateOf& of, const config::Settings& settings,
+                std::int64_t devices) {
+  builder.set_path("");
+  builder.set_phase(graph::Phase::update);
+  const Tensor rate = scalar_input(builder, update_inputs::learning_rate);
+  const Tensor step = scalar_input(builder, update_inputs::step);
+  const bool watches_spikes = settings.boolean("skip_step_on_spikes");
+  const Tensor loss_limit = watches_spikes ? scalar_input(builder, update_inputs::loss_limit) : Tensor{};
+  const Tensor norm_limit = watches_spikes ? scalar_input(builder, update_inputs::grad_norm_limit) : Tensor{};
+  const std::vector<Slot> slots = slots_of(builder, parameters, of);
   const Norms norms = norms_of(builder, of, settings.real("gradient_clipping_threshold"));
   const Tensor one = graph::fill(builder, 1, {}, DType::float32);
   const Tensor applied = !guards_parameters(settings) ? one

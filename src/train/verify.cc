@@ -168,6 +168,34 @@ void compare_logits(const ReferenceRun& run, const Array& made, double tolerance
   findings.verdicts.push_back(logits.verdict());
 }
 
+void compare_gradients(const ReferenceRun& run, Trainer& trainer, const StepResults& made, const config::Settings& settings,
+                       double tolerance, std::vector<Verdict>& verdicts) {
+  const auto ours = [&](std::size_t i) { return gradient_of(trainer, made, i, trainer.pool()); };
+  const Distance distance = [&](const std::string&, const Values& mine, const Values& theirs) {
+    return gradient_distance(mine, theirs, run.curve.front().raw_grad_norm);
+  };
+  const auto is_rounded = [&](const Trained& trained) { return has_rounded_gradient(trained, settings); };
+  const auto is_exact = [&](const Trained& trained) { return !trained.is_beside && !is_rounded(trained); };
+  verdicts.push_back(compare_all("gradients", tolerance, trainer, run.expect, "grad.", distance, ours, is_exact));
+  if (std::any_of(trainer.parameters().begin(), trainer.parameters().end(), is_rounded)) {
+    const double of_table = std::max(tolerance, kRoundedGradient);
+    verdicts.push_back(compare_all(kTable, of_table, trainer, run.expect, "grad.", distance, ours, is_rounded));
+  }
+}
+
+// `kind`: what the names of the run's parameters after these steps begin with.
+Verdict compare_parameters(const ReferenceRun& run, const Trainer& trainer, const std::string& kind, const config::Settings& settings,
+                           double tolerance) {
+  const Distance distance = [&](const std::string& path, const Values& mine, const Values& theirs) {
+    const std::string gradient = "grad." + dotted(path);
+    Values doubt;
+    if (run.expect.has(gradient)) doubt = doubts(run.expect.at(gradient).values(), run.curve.front().raw_grad_norm);
+    return updated_distance(mine, theirs, doubt, settings.real("learning_rate") * static_cast<double>(trainer.steps_done()));
+  };
+  return compare_all(fmt::format("parameters after {}", counted(trainer.steps_done(), "step")), tolerance, trainer, run.expect, kind + ".",
+                     distance, [&](std::size_t i) { return trainer.parameter(trainer.parameters()[i].path); });
+}
+
 }  // namespace
 
 Findings verify(const ReferenceRun& run, const Subject& subject, backend::Workers& workers) {
@@ -198,34 +226,12 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
       see("raw_grad_norm", made.metrics.raw_grad_norm, norms);
     }
     if (recorded.step == 0 && keep.logits) compare_logits(run, trainer.logits(made), tolerances.logits, findings);
-    if (recorded.step == 0 && keep.gradients) {
-      const auto ours = [&](std::size_t i) { return gradient_of(trainer, made, i, trainer.pool()); };
-      const Distance distance = [&](const std::string&, const Values& mine, const Values& theirs) {
-        return gradient_distance(mine, theirs, recorded.raw_grad_norm);
-      };
-      const auto is_rounded = [&](const Trained& trained) { return has_rounded_gradient(trained, settings); };
-      const auto is_exact = [&](const Trained& trained) { return !trained.is_beside && !is_rounded(trained); };
-      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.", distance, ours, is_exact));
-      if (std::any_of(trainer.parameters().begin(), trainer.parameters().end(), is_rounded)) {
-        const double tolerance = std::max(tolerances.gradients, kRoundedGradient);
-        verdicts.push_back(compare_all(kTable, tolerance, trainer, run.expect, "grad.", distance, ours, is_rounded));
-      }
-    }
+    if (recorded.step == 0 && keep.gradients) compare_gradients(run, trainer, made, settings, tolerances.gradients, verdicts);
     balance.see(relative(made.metrics.balance_loss, recorded.balance_loss), step);
     norms.see(relative(made.metrics.raw_grad_norm, recorded.raw_grad_norm), step);
     sizes.see(relative(made.metrics.param_norm, recorded.param_norm), step);
-    const std::string kind = fmt::format("step{}", trainer.steps_done());
-    if (run.kept.contains(kind)) {
-      const Distance distance = [&](const std::string& path, const Values& mine, const Values& theirs) {
-        const std::string gradient = "grad." + dotted(path);
-        Values doubt;
-        if (run.expect.has(gradient)) doubt = doubts(run.expect.at(gradient).values(), run.curve.front().raw_grad_norm);
-        return updated_distance(mine, theirs, doubt, settings.real("learning_rate") * static_cast<double>(trainer.steps_done()));
-      };
-      verdicts.push_back(compare_all(fmt::format("parameters after {}", counted(trainer.steps_done(), "step")), tolerances.parameters,
-                                     trainer, run.expect, kind + ".", distance,
-                                     [&](std::size_t i) { return trainer.parameter(trainer.parameters()[i].path); }));
-    }
+    if (const std::string kind = fmt::format("step{}", trainer.steps_done()); run.kept.contains(kind))
+      verdicts.push_back(compare_parameters(run, trainer, kind, settings, tolerances.parameters));
     progress.advance(trainer.steps_done());
   }
   verdicts.insert(verdicts.begin(), {loss.verdict(), balance.verdict(), norms.verdict(), sizes.verdict()});
