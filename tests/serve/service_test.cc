@@ -2,20 +2,12 @@
 #include "serve/service.h"
 
 #include <future>
-#include <set>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "backend/workers.h"
-#include "base/log.h"
-#include "decode/source.h"
-#include "decode/weights.h"
 #include "tests/cli/outcome.h"
-#include "tests/process.h"
-#include "tests/serve/http_client.h"
-#include "tests/serve/metrics.h"
-#include "tokenizer/bytes.h"
+#include "tests/serve/serving.h"
 
 #ifdef __SANITIZE_THREAD__
 // The library is not built with the thread sanitizer, which therefore does not see how it guards its constants.
@@ -34,68 +26,6 @@ using test::Reply;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using nlohmann::json;
-
-std::string llama() { return (test::source_folder() / "tests/golden/hf/llama").string(); }
-
-constexpr std::int64_t kSlots = 2000;
-
-struct Wanted {
-  std::int64_t rows = 4, waiting = 100;
-  HttpLimits limits = {};
-  bool has_weights = true;
-};
-
-// A model of bytes, served on a port by this process.
-class Serving {
- public:
-  explicit Serving(const Wanted& wanted = {})
-      : session_(session::open_model(decode::request_of(llama(), {"tokenizer_path=", "dtype=float32", "max_target_length=2000"}))),
-        tokenizer_(tokenizer::bytes()),
-        workers_(2),
-        model_(session::model_request(session_, wanted.rows)),
-        generator_(model_, session_.target, kSlots, workers_) {
-    hear_notices(false);
-    if (wanted.has_weights) decode::read_weights(generator_.decoder(), generator_.graph(), model_, llama(), workers_);
-    const Served served{"llama", *tokenizer_, decode::bounds_of(*tokenizer_, session_.loaded.settings), {.temperature = 1}, {}, kSlots, 256, kSlots, wanted.rows + wanted.waiting};
-    service_.emplace(generator_, served, ServiceOptions{wanted.rows, wanted.waiting, true});
-    server_ = listen("127.0.0.1", 0, wanted.limits, *service_);
-  }
-  ~Serving() {
-    server_.reset();
-    service_.reset();
-    hear_notices(true);
-  }
-
-  int port() const { return server_->port(); }
-  HttpServer& server() { return *server_; }
-  Service& service() { return *service_; }
-  std::string metrics() const { return get(port(), "/metrics").body; }
-  bool comes_to(const std::string& metric) const {
-    return test::wait_until([&] { return metrics().find(metric + "\n") != std::string::npos; });
-  }
-  std::int64_t metric(const std::string& name) const { return test::metric_of(metrics(), name); }
-
- private:
-  session::Session session_;
-  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
-  backend::Workers workers_;
-  models::ModelRequest model_;
-  decode::Generator generator_;
-  std::optional<Service> service_;
-  std::unique_ptr<HttpServer> server_;
-};
-
-std::string greedy(const std::string& prompt, int tokens, const std::string& more = "") {
-  return json({{"prompt", prompt}, {"max_tokens", tokens}, {"temperature", 0}}).dump().insert(1, more);
-}
-
-json body_of(const Reply& reply) {
-  EXPECT_EQ(reply.status, 200) << reply.body;
-  return json::parse(reply.body, nullptr, false);
-}
-
-std::string text_of(const Reply& reply) { return body_of(reply)["choices"][0]["text"]; }
-std::string message_of(const Reply& reply) { return json::parse(reply.body)["error"]["message"]; }
 
 // What `moesh decode` generates.
 std::vector<json> decoded(const std::vector<std::string>& words) {
@@ -244,148 +174,6 @@ TEST(Serve, SaysWhatItDoesNotDo) {
   refused(post_of("{\"prompt\": \"\"}"), 400, "a prompt without any token");
   refused(post_of("{\"prompt\": \"" + std::string(3000, 'a') + "\"}"), 400, "prompt and text have 2,000 tokens at most; the prompt has 3,000");
   EXPECT_EQ(body_of(answer_to(serving.port(), "GET /health HTTP/1.1\r\nHost: x\r\nRange: bytes=0-1\r\nAccept-Encoding: gzip\r\n\r\n"))["status"], "ok");
-}
-
-TEST(Serve, TakesSeveralRequestsOnAConnection) {
-  const Serving serving;
-  HttpClient client(serving.port());
-  const std::string request = post_of(greedy("abc", 4));
-  ASSERT_TRUE(client.send(request));
-  const std::string text = text_of(client.receive());
-  ASSERT_TRUE(client.send(request + post_of("{}") + request)) << "the next ones before an answer came";
-  EXPECT_EQ(text_of(client.receive()), text);
-  EXPECT_EQ(client.receive().status, 400);
-  EXPECT_EQ(text_of(client.receive()), text);
-  ASSERT_TRUE(client.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
-  EXPECT_EQ(client.receive().status, 200);
-  EXPECT_TRUE(client.is_closed());
-  const Reply old = answer_to(serving.port(), "POST /v1/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 61\r\n\r\n" +
-                                                  std::string(R"({"prompt":"abc","stream":true,"temperature":0,"max_tokens":4})"));
-  EXPECT_THAT(old.body, ::testing::EndsWith("data: [DONE]\n\n"));
-}
-
-TEST(Serve, ClosesConnectionsWhoseRequestsHaveNoCertainEnd) {
-  const Serving serving;
-  HttpClient client(serving.port());
-  ASSERT_TRUE(client.send("GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"));
-  EXPECT_EQ(client.receive().headers["connection"], "close");
-  EXPECT_TRUE(client.is_closed());
-}
-
-// A proxy that reads such a head in another way would take what follows for a part of the body, or for a request of somebody else.
-TEST(Serve, RefusesHeadsThatCanBeReadInTwoWays) {
-  const Serving serving;
-  const std::string body = R"({"prompt":"abc","temperature":0,"max_tokens":1})", length = std::to_string(body.size());
-  const std::string hidden = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
-  const auto head = [&](const std::string& lines) { return "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + lines; };
-  EXPECT_EQ(answer_to(serving.port(), head("Content-Length: " + length + "\r\nContent-Length: " + length + "\r\n\r\n") + body).status, 200);
-  for (const std::string& lines :
-       {"Content-Length: " + length + "\r\nContent-Length: " + std::to_string(body.size() + hidden.size()) + "\r\n", "Content-Length: +" + length + "\r\n",
-        "Content-Length: " + length + "a\r\n", std::string("Content-Length: -1\r\n"), "Content-Length: " + length + ", " + length + "\r\n",
-        "Transfer-Encoding: chunked\r\nContent-Length: " + length + "\r\n", std::string("Transfer-Encoding: gzip, chunked\r\n"),
-        std::string("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), "Host: y\r\nContent-Length: " + length + "\r\n"}) {
-    HttpClient client(serving.port());
-    ASSERT_TRUE(client.send(head(lines + "\r\n") + body + hidden));
-    const Reply reply = client.receive();
-    EXPECT_EQ(reply.status, 400) << lines;
-    EXPECT_TRUE(client.is_closed()) << lines;
-  }
-  HttpClient nobodys(serving.port());
-  ASSERT_TRUE(nobodys.send("GET /health HTTP/1.1\r\n\r\n"));
-  EXPECT_EQ(nobodys.receive().status, 400) << "without a host";
-}
-
-// What follows a request that is not understood may be a part of it.
-TEST(Serve, ClosesConnectionsWhoseRequestsAreNotUnderstood) {
-  const Serving serving;
-  for (const std::string& head : {std::string("hello\r\n\r\n"), "GET /" + std::string(9000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n",
-                                  "GET /health HTTP/1.1\r\nHost: x\r\nX: " + std::string(9000, 'a') + "\r\n\r\n"}) {
-    HttpClient client(serving.port());
-    ASSERT_TRUE(client.send(head + "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
-    EXPECT_EQ(client.receive().headers["connection"], "close") << head.substr(0, 20);
-    EXPECT_TRUE(client.is_closed());
-  }
-}
-
-TEST(Serve, SaysAtOnceThatItCannotReadABody) {
-  Wanted wanted;
-  wanted.limits.read_seconds = 1e6;
-  const Serving serving(wanted);
-  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n", body = greedy("abc", 4);
-  const std::string length = fmt::format("Content-Length: {}\r\n\r\n", body.size());
-  const auto refused = [&](const std::string& request, int status, const std::string& words) {
-    HttpClient client(serving.port());
-    ASSERT_TRUE(client.send(request));
-    const Reply reply = client.receive();
-    EXPECT_EQ(reply.status, status) << request;
-    EXPECT_EQ(reply.headers.at("connection"), "close") << request;
-    EXPECT_EQ(message_of(reply), words) << request;
-    EXPECT_TRUE(client.is_closed()) << request;
-  };
-  for (const std::string encoding : {"gzip", "br", "x-own", "gzip, identity"})
-    refused(head + "Content-Encoding: " + encoding + "\r\n" + length + body, 415, "the body is encoded: send it without Content-Encoding");
-  for (const std::string chunk : {"zz\r\nabc\r\n0\r\n\r\n", "\r\n", "ffffffffffffffff\r\nabc"})
-    refused(head + "Transfer-Encoding: chunked\r\n\r\n" + chunk, 400, "a chunk of the body does not begin with its size");
-  EXPECT_EQ(answer_to(serving.port(), head + "Content-Encoding: identity\r\n" + length + body).status, 200);
-}
-
-// By the declared length, so that nobody waits for a body that may never come.
-TEST(Serve, RefusesAtOnceWhatIsDeclaredAsTooLong) {
-  Wanted wanted;
-  wanted.limits.body_bytes = 1000;
-  wanted.limits.read_seconds = 1e6;
-  const Serving serving(wanted);
-  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ";
-  for (const std::string rest : {"1001\r\n\r\n", "99999999999\r\n\r\n", "5000\r\nExpect: 100-continue\r\n\r\n"}) {
-    HttpClient client(serving.port());
-    ASSERT_TRUE(client.send(head + rest));
-    const Reply reply = client.receive();
-    EXPECT_EQ(reply.status, 413) << rest;
-    EXPECT_EQ(reply.headers.at("connection"), "close") << rest;
-    EXPECT_EQ(message_of(reply), "the body is longer than --max-body");
-    EXPECT_TRUE(client.is_closed());
-  }
-  HttpClient whole(serving.port());
-  ASSERT_TRUE(whole.send(post_of(std::string(20'000'000, 'a')))) << "it is heard out, or the client would not read the answer";
-  EXPECT_EQ(whole.receive().status, 413);
-}
-
-TEST(Serve, HearsBodiesOutThatTurnOutToBeTooLong) {
-  Wanted wanted;
-  wanted.limits.body_bytes = 1000;
-  const Serving serving(wanted);
-  HttpClient client(serving.port());
-  const std::string long_text(100'000, 'a');
-  std::string chunked = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
-  for (int i = 0; i < 3; ++i) chunked += "186a0\r\n" + long_text + "\r\n";
-  ASSERT_TRUE(client.send(chunked + "0\r\n\r\n"));
-  EXPECT_EQ(client.receive().status, 413);
-  ASSERT_TRUE(client.send("POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n"));
-  EXPECT_EQ(client.receive().status, 404);
-  const std::string body = greedy("abc", 4);
-  ASSERT_TRUE(client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
-                          fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", body.size(), body)));
-  EXPECT_EQ(client.receive().status, 200);
-}
-
-TEST(Serve, EndsRequestsThatDoNotComeWholeInTime) {
-  Wanted wanted;
-  wanted.limits.read_seconds = 0.2;
-  wanted.limits.idle_seconds = 0.2;
-  wanted.limits.head_bytes = 2000;
-  const Serving serving(wanted);
-  HttpClient silent(serving.port()), halfway(serving.port()), without_body(serving.port()), long_head(serving.port());
-  halfway.send("POST /v1/comple");
-  without_body.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"prompt\"");
-  long_head.send("GET /health HTTP/1.1\r\nHost: x\r\nX: " + std::string(5000, 'a'));
-  EXPECT_TRUE(silent.is_closed());
-  EXPECT_TRUE(halfway.is_closed());
-  const Reply cut = without_body.receive();
-  EXPECT_EQ(cut.status, 408);
-  EXPECT_EQ(message_of(cut), "the body did not come whole, or not in time");
-  EXPECT_TRUE(without_body.is_closed());
-  EXPECT_EQ(long_head.receive().status, 400);
-  EXPECT_EQ(post(serving.port(), greedy("abc", 4)).status, 200);
 }
 
 TEST(Serve, GivesUpTheTextsOfClientsThatGo) {
