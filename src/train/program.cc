@@ -12,6 +12,7 @@
 #include "models/model.h"
 #include "partition/as_laid.h"
 #include "partition/chain.h"
+#include "partition/doubles.h"
 #include "partition/early_sums.h"
 #include "partition/fold_casts.h"
 #include "partition/fuse_loss.h"
@@ -43,7 +44,7 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   partition::Partitioned made =
       partition::partition_as_laid(std::move(program.graph), where.layout, where.target, {results::guesses, results::guesses_ahead});
   if (see) see(pass_names::expand, made.expanded);
-  program.graph = std::move(made.graph);
+  program.graph = partition::without_doubles(std::move(made.graph));
   program.choices = std::move(made.choices);
   if (see) see(pass_names::partition, program.graph);
   program.graph = partition::stack_first(graph::with_blocks_inlined(program.graph), beside);
