@@ -177,26 +177,24 @@ class Inlining {
     }
   }
 
-  // The slices and stacks of loops have more dims, of size 1.
   void add_body(const Graph& graph, const Node& node, const RepeatOf& repeat, std::vector<ValueId>& moved) {
     const Graph& body = *repeat.body;
     std::vector<ValueId> inside(body.values.size(), -1);
     const std::vector<ValueId> inputs = inputs_of(body);
-    const std::size_t first_slice = inputs.size() - repeat.slices.size(), first_stack = node.results.size() - repeat.stacks.size();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      ValueId& input = inside[static_cast<std::size_t>(inputs[i])];
-      input = moved[static_cast<std::size_t>(node.operands[i])];
-      if (i >= first_slice && of_ == Of::single_loops) input = reshaped(input, body.value(inputs[i]), body.producer_of(inputs[i]));
+      const ValueId operand = moved[static_cast<std::size_t>(node.operands[i])];
+      inside[static_cast<std::size_t>(inputs[i])] = as(body.value(inputs[i]), operand, body.producer_of(inputs[i]));
     }
     add(body, inside, true);
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = inside[static_cast<std::size_t>(body.results[i])];
-      moved[static_cast<std::size_t>(node.results[i])] =
-          i < first_stack || of_ == Of::blocks ? result : reshaped(result, graph.value(node.results[i]), body.producer_of(body.results[i]));
+      moved[static_cast<std::size_t>(node.results[i])] = as(graph.value(node.results[i]), result, body.producer_of(body.results[i]));
     }
   }
 
-  ValueId reshaped(ValueId id, Value like, const Node& named) {
+  // The value in the shape of another: stacks of loops of one iteration have dims of size 1 more than what is stacked.
+  ValueId as(Value like, ValueId id, const Node& named) {
+    if (made_.value(id).shape == like.shape) return id;
     like.producer = static_cast<NodeId>(made_.nodes.size());
     made_.values.push_back(std::move(like));
     const auto made = static_cast<ValueId>(made_.values.size()) - 1;

@@ -277,7 +277,6 @@ class VocabLoss {
     const double log_sum = std::log(static_cast<double>(shared_.sum[column])), log = base + log_sum;
     if (part_ == Part::logarithms) return give_logarithm(token, shared_.target_score[column], static_cast<W>(log));
     if (counts(token)) losses_.set(token, (base - shared_.target_score[column]) + log_sum, log);
-    else losses_.leave_out(token);
     if (shape_.has_gradients) give_gradients(p, j, log);
   }
 

@@ -153,7 +153,6 @@ void cross_entropy_of(const KernelCall& call) {
   call.workers.parallel(of.count(), of.grain(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       if (of.counts(i)) add_loss(of, i, losses);
-      else losses.leave_out(i);
     }
   });
   losses.give_sums(call);
@@ -185,10 +184,7 @@ void cross_entropy_of_scores_of(const KernelCall& call) {
   const std::int64_t tokens = call.operands[0].count(), pieces = call.operands[1].shape.back();
   TokenLosses losses(call, tokens, std::get<CrossEntropyOf>(call.attributes).z_loss);
   for (std::int64_t i = 0; i < tokens; ++i) {
-    if (call.operands[2].as<std::int32_t>()[i] == 0) {
-      losses.leave_out(i);
-      continue;
-    }
+    if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
     const auto log = static_cast<double>(log_of_all(call.operands[1].as<W>() + i * pieces, pieces));
     losses.set(i, log - static_cast<double>(call.operands[0].as<W>()[i]), log);
   }

@@ -25,8 +25,8 @@ inline W log_of_all(const W* logs, std::int64_t pieces) {
   return largest + std::log(sum);
 }
 
-// The losses of tokens, which are added up in their order; and, if the last of an even number of results asks for them, the parts of these
-// that the z-loss makes.
+// The losses of tokens, which are added up in their order; those that are not set are 0. If there is an even number of results, the last of
+// them are the parts that the z-loss makes.
 class TokenLosses {
  public:
   TokenLosses(const KernelCall& call, std::int64_t tokens, double z_loss)
@@ -37,10 +37,6 @@ class TokenLosses {
     const double more = z_loss_ * log * log;
     losses_[at(token)] = entropy + more;
     if (!z_losses_.empty()) z_losses_[at(token)] = more;
-  }
-  void leave_out(std::int64_t token) {
-    losses_[at(token)] = 0;
-    if (!z_losses_.empty()) z_losses_[at(token)] = 0;
   }
   void give_sums(const KernelCall& call) const {
     store_scalar(call.results[0], std::accumulate(losses_.begin(), losses_.end(), 0.0));
