@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "config/keys.h"
 #include "config/batch_sizes.h"
+#include "config/keys.h"
 
 namespace moesh::config {
 
