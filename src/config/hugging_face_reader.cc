@@ -103,7 +103,7 @@ void HuggingFaceReader::refuse_key(std::string_view name, const std::string& exp
 void HuggingFaceReader::expect_off(std::string_view name) {
   const Json* value = find(name);
   if (value == nullptr || is_off(*value)) return;
-  refuse_key(name, "nothing");
+  refuse_key(name, value->is_boolean() ? "false" : value->is_number() ? "0" : "null");
 }
 
 void HuggingFaceReader::expect_on(std::string_view name) {

@@ -393,7 +393,8 @@ TEST(HuggingFace, RefusesWhatItDoesNotKnowByItsName) {
               HasSubstr("config.json: architectures: [\"LlamaForSequenceClassification\"] asks for what moesh does not "
                         "do: LlamaForCausalLM was expected"));
   EXPECT_THAT(refused(llama(R"(, "mlp_bias": true)")),
-              HasSubstr("config.json: mlp_bias: true asks for what moesh does not do"));
+              HasSubstr("config.json: mlp_bias: true asks for what moesh does not do: false was expected"));
+  EXPECT_THAT(refused(llama(R"(, "attention_dropout": 0.1)")), HasSubstr("attention_dropout: 0.1 asks for what moesh does not do: 0 was expected"));
   EXPECT_THAT(refused(llama(R"(, "residual_multiplier": 0.2)")),
               HasSubstr("config.json: residual_multiplier: a key that moesh does not know, set to 0.2"));
   EXPECT_THAT(refused(llama(R"(, "rope_scaling": {"type": "dynamic", "factor": 2.0})")),
