@@ -41,8 +41,7 @@ constexpr GraphPass kPasses[] = {
      "unless remat_gradients is false.",
      true},
     {pass_names::single_loops, "A loop over a single layer is a loop.",
-     "Its nodes stand among all others, and what it gathers in the forward pass is kept for the backward pass. Not if values "
-     "wait in the host's memory, where they are stacks of loops.",
+     "Its nodes stand among all others, and what it gathers in the forward pass is kept for the backward pass.",
      true},
     {pass_names::chain, "Each elementwise op is a pass over memory.",
      "Elementwise ops that follow each other, with no other reader in between, are one op that goes through all elements block by block; "

@@ -28,7 +28,6 @@
 #include "plan/lower.h"
 #include "run/program.h"
 #include "train/offload.h"
-#include "train/remat.h"
 
 namespace moesh::train {
 namespace {
@@ -59,8 +58,7 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   const bool is_alone = program.mesh.devices() == 1;  // several devices reduce gradients before they are applied
   if (is_alone && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));
   if (see) see(pass_names::remat_gradients, program.graph);
-  const bool has_stacks_elsewhere = !offloaded_names(settings).empty();  // of loops, in the host's memory
-  if (!has_stacks_elsewhere) program.graph = partition::without_single_loops(std::move(program.graph));
+  program.graph = partition::without_single_loops(std::move(program.graph));
   if (see) see(pass_names::single_loops, program.graph);
   program.graph = partition::with_chains(std::move(program.graph));
   if (see) see(pass_names::chain, program.graph);
