@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backend/cpu/workspace.h"
+#include "graph/facts.h"
 
 namespace moesh::backend {
 namespace {
@@ -11,13 +12,6 @@ namespace {
 using graph::Graph;
 using graph::Node;
 using graph::Op;
-
-// Where a loss or its gradient gives the gradient of the table; nothing if it does not.
-std::optional<graph::ValueId> gradient_of_table(const Node& node) {
-  if (node.op == Op::vocab_loss_grad) return node.results[1];
-  if (node.op == Op::vocab_loss && node.results.size() > 2) return node.results[2];
-  return std::nullopt;
-}
 
 class Walk {
  public:
@@ -56,13 +50,13 @@ class Walk {
       case Op::vocab_logs:
       case Op::vocab_loss_grad: {
         const auto type_of = [&](graph::ValueId id) { return graph.value(id).dtype; };
-        const std::optional<graph::ValueId> dtable = gradient_of_table(node);
+        const graph::ValueId dtable = graph::summed_wide(node);
         const cpu::VocabLossTypes types{std::get<graph::VocabLossOf>(node.attributes),
                                         of_operand(0),
                                         of_operand(1),
                                         type_of(node.operands[0]),
                                         type_of(node.operands[1]),
-                                        dtable ? std::optional(type_of(*dtable)) : std::nullopt};
+                                        dtable < 0 ? std::nullopt : std::optional(type_of(dtable))};
         const cpu::SharedBytes bytes = cpu::vocab_loss_bytes(types, threads_);
         loss_ = {std::max(loss_.shared, bytes.shared), std::max(loss_.own, bytes.own)};
         break;

@@ -135,6 +135,11 @@ std::string problem_of(const NodeView& view) {
   return facts.shapes(view);
 }
 
+ValueId summed_wide(const Node& node) {
+  const int wide = facts_of(node.op).sums_wide;
+  return wide >= 0 && static_cast<std::size_t>(wide) < node.results.size() ? node.results[static_cast<std::size_t>(wide)] : -1;
+}
+
 bool adds(const Node& node) { return facts_of(node.op).added_to + 1 == static_cast<int>(node.operands.size()) && !node.operands.empty(); }
 
 std::string_view name_of(Op op) { return facts_of(op).name; }

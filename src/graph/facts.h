@@ -151,6 +151,9 @@ inline std::optional<ReshardOf::Kind> collective_of(const Node& node) { return c
 // Whether a node's result has the elements of its operand, in the same order.
 inline bool is_alias(const Node& node) { return facts_of(node.op).becomes == Becomes::alias; }
 
+// The node's result at OpFacts::sums_wide; -1 if it has none.
+ValueId summed_wide(const Node& node);
+
 // Whether the node has the extra operand at OpFacts::added_to.
 bool adds(const Node& node);
 

@@ -162,6 +162,11 @@ struct VocabLossOf {
   double scale = 1;       // of the products that logits are made of
   double soft_cap = 0;    // logits are soft_cap * tanh(scale * product); 0: none
 };
+// What a loss with so many results gives besides the loss: the last of an even number is the part of it that the z-loss makes; of more
+// than two, the second and the third are the gradients of x and of the table.
+constexpr bool gives_z_loss(std::size_t results) { return results % 2 == 0; }
+constexpr bool gives_gradients(std::size_t results) { return results > 2; }
+
 struct TopKOf {
   enum class Weights : std::uint8_t { softmax_of_chosen, chosen };
   std::int64_t k = 1;

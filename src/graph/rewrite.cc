@@ -130,6 +130,31 @@ void replace_body(RegionOf& region, Graph body) {
   region.saved.clear();
 }
 
+Value stacked(Value value, const std::vector<std::int64_t>& sizes) {
+  value.shape.insert(value.shape.begin(), sizes.begin(), sizes.end());
+  if (!value.spec.dims.empty()) value.spec.dims.insert(value.spec.dims.begin(), sizes.size(), {});
+  return value;
+}
+
+ValueId add_stack(Graph& graph, Node& loop, Graph& body, ValueId value) {
+  auto& of = std::get<RepeatOf>(loop.attributes);
+  body.results.push_back(value);
+  of.stacks.push_back(0);
+  loop.results.push_back(add_value(graph, stacked(body.value(value), of.sizes)));
+  return loop.results.back();
+}
+
+ValueId add_slice(Node& loop, Graph& body, ValueId stack, Value slice, const std::string& path, Phase phase) {
+  const InputOf input{.labels = Labels(slice.shape.size())};
+  const ValueId made = add_value(body, std::move(slice));
+  const auto behind = std::stable_partition(body.nodes.begin(), body.nodes.end(), [](const Node& node) { return is_root(node); });
+  body.nodes.insert(behind, {Op::input, path, "", {}, {made}, input, phase});
+  find_producers(body);
+  std::get<RepeatOf>(loop.attributes).slices.push_back(0);
+  loop.operands.push_back(stack);
+  return made;
+}
+
 Graph without_constraints(const Graph& graph) {
   std::map<ValueId, ValueId> stand_ins;
   Graph made = graph;

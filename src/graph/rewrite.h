@@ -54,6 +54,15 @@ void find_producers(Graph& graph);
 void replace_body(RepeatOf& repeat, Graph body);
 void replace_body(RegionOf& region, Graph body);
 
+// The value stacked over iterations, whose dims come first.
+Value stacked(Value value, const std::vector<std::int64_t>& sizes);
+
+// Has a loop hand on one more value of its body, stacked at 0. Returns the stack. `body` is to become the loop's, here and below.
+ValueId add_stack(Graph& graph, Node& loop, Graph& body, ValueId value);
+
+// Gives the body of a loop one more input, the slices of a stack at 0, like `slice`. Inputs come before all other nodes then.
+ValueId add_slice(Node& loop, Graph& body, ValueId stack, Value slice, const std::string& path, Phase phase);
+
 // For a graph with its backward pass that runs on one device: every value that a constraint lays out is replaced by the constraint's
 // operand.
 Graph without_constraints(const Graph& graph);

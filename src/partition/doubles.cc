@@ -1,7 +1,6 @@
 #include "partition/doubles.h"
 
 #include <map>
-#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -29,6 +28,12 @@ class Firsts {
   std::map<Key, ValueId> firsts_;
 };
 
+void replace_operands(Node& node, const std::map<ValueId, ValueId>& stand_ins) {
+  for (ValueId& operand : node.operands) {
+    if (const auto found = stand_ins.find(operand); found != stand_ins.end()) operand = found->second;
+  }
+}
+
 Graph body_without_doubles(const Node& node, const RepeatOf& of) {
   Graph body = without_doubles(*of.body);
   std::map<ValueId, ValueId> stand_ins;
@@ -38,12 +43,9 @@ Graph body_without_doubles(const Node& node, const RepeatOf& of) {
   for (std::size_t i = at(of.carried); i < inputs.size(); ++i) {
     taken.add({node.operands[i], i < first_slice ? -1 : of.slices[i - first_slice]}, inputs[i], stand_ins);
   }
-  body = graph::with_operands_replaced(std::move(body), stand_ins);
   Firsts<std::tuple<ValueId, graph::ReshardOf::Kind, sharding::AxisList, int, int>> moved;
   for (Node& inner : body.nodes) {
-    for (ValueId& operand : inner.operands) {
-      if (const auto found = stand_ins.find(operand); found != stand_ins.end()) operand = found->second;
-    }
+    replace_operands(inner, stand_ins);
     const auto* reshard = std::get_if<graph::ReshardOf>(&inner.attributes);
     if (reshard == nullptr) continue;
     moved.add({inner.operands[0], reshard->kind, reshard->axes, reshard->from, reshard->to}, inner.results[0], stand_ins);
@@ -56,9 +58,7 @@ Graph body_without_doubles(const Node& node, const RepeatOf& of) {
 Graph without_doubles(Graph graph) {
   std::map<ValueId, ValueId> stand_ins;
   for (Node& node : graph.nodes) {
-    for (ValueId& operand : node.operands) {
-      if (const auto found = stand_ins.find(operand); found != stand_ins.end()) operand = found->second;
-    }
+    replace_operands(node, stand_ins);
     auto* of = std::get_if<RepeatOf>(&node.attributes);
     if (of == nullptr) continue;
     graph::replace_body(*of, body_without_doubles(node, *of));

@@ -99,33 +99,24 @@ class Moving {
     Node& node = graph_.nodes[at(sum.node)];
     auto& of = std::get<RepeatOf>(loop.attributes);
     const std::size_t place = place_of(loop, stack);
-    graph::replace_body(of, with_sum(*of.body, place, node, graph_.value(sum.term).dtype));
-    of.slices.push_back(0);
-    loop.operands.push_back(sum.other);
+    Graph body = *of.body;
+    Value like = body.value(body.results[place]);
+    const bool is_cast = like.dtype != graph_.value(sum.term).dtype;
+    like.dtype = graph_.value(sum.term).dtype;
+    const ValueId slice = graph::add_slice(loop, body, sum.other, like, node.path, node.phase);
+    const auto add_node = [&](graph::Op op, std::vector<ValueId> operands, graph::Attributes attributes) {
+      body.results[place] = graph::add_value(body, like);
+      body.nodes.push_back({op, node.path, "", std::move(operands), {body.results[place]}, std::move(attributes), node.phase});
+    };
+    if (is_cast) add_node(graph::Op::cast, {body.results[place]}, {});
+    add_node(graph::Op::binary, {slice, body.results[place]}, node.attributes);
+    graph::find_producers(body);
+    graph::replace_body(of, std::move(body));
     loop.results[place] = node.results[0];
     users_[at(sum.other)] = {maker};
     graph_.values[at(node.results[0])].producer = maker;
     if (stack != sum.term) graph_.nodes[at(graph_.value(sum.term).producer)] = {};
     node = {};
-  }
-
-  // The body with its result, in this type, added to one more input.
-  static Graph with_sum(Graph body, std::size_t result, const Node& sum, DType dtype) {
-    Value like = body.value(body.results[result]);
-    const bool is_cast = like.dtype != dtype;
-    like.dtype = dtype;
-    const auto last = std::find_if(body.nodes.rbegin(), body.nodes.rend(), [](const Node& node) { return graph::is_root(node); });
-    const ValueId slice = graph::add_value(body, like);
-    const graph::InputOf input{.labels = Labels(like.shape.size())};
-    body.nodes.insert(last.base(), {graph::Op::input, sum.path, "", {}, {slice}, input, sum.phase});
-    const auto add_node = [&](graph::Op op, std::vector<ValueId> operands, graph::Attributes attributes) {
-      body.results[result] = graph::add_value(body, like);
-      body.nodes.push_back({op, sum.path, "", std::move(operands), {body.results[result]}, std::move(attributes), sum.phase});
-    };
-    if (is_cast) add_node(graph::Op::cast, {body.results[result]}, {});
-    add_node(graph::Op::binary, {slice, body.results[result]}, sum.attributes);
-    graph::find_producers(body);
-    return body;
   }
 
   // Nodes that were moved stand behind those that they were moved to, in the order that they had.

@@ -16,11 +16,6 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-bool sums_wide(const Node& node, ValueId result) {
-  const int wide = graph::facts_of(node.op).sums_wide;
-  return wide >= 0 && at(wide) < node.results.size() && node.results[at(wide)] == result;
-}
-
 // Changes a bfloat16 value with one use to float32 if an op that accumulates in float32 makes it, or a region whose body makes it so.
 // Returns whether it did. `uses`: how many times each value of the graph is used.
 bool makes_wide(Graph& graph, const std::vector<std::int64_t>& uses, ValueId id) {
@@ -32,7 +27,7 @@ bool makes_wide(Graph& graph, const std::vector<std::int64_t>& uses, ValueId id)
     Graph body = *region->body;
     if (!makes_wide(body, graph::use_counts(body), body.results[at(place)])) return false;
     region->body = std::make_shared<const Graph>(std::move(body));
-  } else if (!sums_wide(producer, id)) {
+  } else if (graph::summed_wide(producer) != id) {
     return false;
   }
   value.dtype = DType::float32;

@@ -28,12 +28,6 @@ using graph::ValueId;
 // products then take at most half as many multiplications as the gradient itself.
 constexpr std::int64_t kTimesSmaller = 4;
 
-// The value stacked over the layers, which become its first dim.
-Value stack_of(Value value, std::int64_t layers) {
-  value.shape.insert(value.shape.begin(), layers);
-  if (!value.spec.dims.empty()) value.spec.dims.insert(value.spec.dims.begin(), {});
-  return value;
-}
 // The value of one layer, without the first dim.
 Value slice_of(Value value) {
   value.shape.erase(value.shape.begin());
@@ -216,12 +210,7 @@ class Remat {
     std::optional<std::vector<Factor>> factors = factors_of(loop, of, product);
     if (!factors) return;
     Graph body = *of.body;
-    const auto give = [&](ValueId id) {
-      body.results.push_back(id);
-      of.stacks.push_back(0);
-      loop.results.push_back(graph::add_value(graph_, stack_of(body.value(id), of.count())));
-      return loop.results.back();
-    };
+    const auto give = [&](ValueId id) { return graph::add_stack(graph_, loop, body, id); };
     for (Factor& factor : *factors) factor.stack = factor.stack < 0 ? give(factor.inside) : factor.stack;
     Node& squares = graph_.nodes[candidate.squares];
     const ValueId sum = graph::add_value(body, graph_.value(squares.results[0]));
@@ -271,7 +260,7 @@ class Remat {
       inner_update.results[i] = graph::add_value(body, is_sum ? value : slice_of(value));
       body.results.push_back(inner_update.results[i]);
       of.stacks.push_back(0);
-      loop.results.push_back(is_sum ? graph::add_value(graph_, stack_of(value, of.count())) : update.results[i]);
+      loop.results.push_back(is_sum ? graph::add_value(graph_, graph::stacked(value, of.sizes)) : update.results[i]);
       if (is_sum) after_[candidate.update].push_back(sum_over_layers(loop.results.back(), update.results[i], update));
     }
     body.nodes.push_back(std::move(inner_update));

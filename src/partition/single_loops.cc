@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -78,18 +77,19 @@ class Sharing {
   };
 
   void visit(Node& loop, const std::map<ValueId, Made>& all) {
+    Graph body = body_of(loop);
     std::map<ValueId, ValueId> stand_ins;
     for (const auto& [id, made] : all) {
       if (!made.is_exchanged) continue;
       std::vector<Exchanged>& earlier = exchanged_[made.key()];
       const auto alike = std::find_if(earlier.begin(), earlier.end(), [&, value = id](const Exchanged& of) {
-        return graph::is_alike(body_of(*of.loop).value(of.value), body_of(loop).value(value));
+        return of.loop != &loop && graph::is_alike(body_of(*of.loop).value(of.value), body.value(value));
       });
       if (alike == earlier.end()) earlier.push_back({&loop, id, std::nullopt});
-      else stand_ins[id] = take(loop, stacked(*alike), id);
+      else stand_ins[id] = graph::add_slice(loop, body, stacked(*alike), body.value(id), body.producer_of(id).path, graph::Phase::forward);
     }
-    auto& of = std::get<RepeatOf>(loop.attributes);
-    if (!stand_ins.empty()) graph::replace_body(of, graph::with_operands_replaced(*of.body, stand_ins));
+    if (stand_ins.empty()) return;
+    graph::replace_body(std::get<RepeatOf>(loop.attributes), graph::with_operands_replaced(std::move(body), stand_ins));
   }
 
   static const Graph& body_of(const Node& loop) { return *std::get<RepeatOf>(loop.attributes).body; }
@@ -97,33 +97,10 @@ class Sharing {
   // Has the earlier loop hand on what it exchanged.
   ValueId stacked(Exchanged& of) {
     if (of.stacked) return *of.stacked;
-    auto& repeat = std::get<RepeatOf>(of.loop->attributes);
-    Graph body = *repeat.body;
-    Value stack = body.value(of.value);
-    stack.shape.insert(stack.shape.begin(), repeat.sizes.begin(), repeat.sizes.end());
-    if (!stack.spec.dims.empty()) stack.spec.dims.insert(stack.spec.dims.begin(), repeat.sizes.size(), {});
-    body.results.push_back(of.value);
-    graph::replace_body(repeat, std::move(body));
-    repeat.stacks.push_back(0);
-    of.stacked = graph::add_value(graph_, std::move(stack));
-    of.loop->results.push_back(*of.stacked);
+    Graph body = body_of(*of.loop);
+    of.stacked = graph::add_stack(graph_, *of.loop, body, of.value);
+    graph::replace_body(std::get<RepeatOf>(of.loop->attributes), std::move(body));
     return *of.stacked;
-  }
-
-  // One more input of the loop's body, in place of one of its values.
-  static ValueId take(Node& loop, ValueId stack, ValueId instead_of) {
-    auto& of = std::get<RepeatOf>(loop.attributes);
-    Graph body = *of.body;
-    const std::string path = body.producer_of(instead_of).path;
-    const ValueId slice = graph::add_value(body, body.value(instead_of));
-    const graph::InputOf input{.labels = Labels(body.value(slice).shape.size())};
-    const auto first = std::stable_partition(body.nodes.begin(), body.nodes.end(), [](const Node& node) { return graph::is_root(node); });
-    body.nodes.insert(first, {Op::input, path, "", {}, {slice}, input, graph::Phase::forward});
-    graph::find_producers(body);
-    graph::replace_body(of, std::move(body));
-    of.slices.push_back(0);
-    loop.operands.push_back(stack);
-    return slice;
   }
 
   Graph graph_;

@@ -22,7 +22,7 @@ constexpr GraphPass kPasses[] = {
      "and each node of a region is a collective or the work of one device."},
     {pass_names::partition, "Layouts are asked for here and there, by constraints.",
      "Every value says how it lies, every op's operands lie as it needs them, and what moves them is a reshard; no constraint is "
-     "left.",
+     "left, and a loop hands on each value once.",
      true},
     {pass_names::stack, "Stacks of layers' values have their dims in the order that the model gives them.",
      "The layers come first in memory, so that a layer's slice is dense, wherever only repeats and updates use a stack. Layers that run "

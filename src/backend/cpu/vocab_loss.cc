@@ -44,7 +44,7 @@ bool keeps_slopes(const graph::VocabLossOf& of, bool gives_gradients) { return o
 enum class Part : std::uint8_t { loss, logarithms, gradients };
 
 bool gives_gradients(const KernelCall& call, Part part) {
-  return part == Part::gradients || (part == Part::loss && call.results.size() > 2);
+  return part == Part::gradients || (part == Part::loss && graph::gives_gradients(call.results.size()));
 }
 const View& table_gradient(const KernelCall& call, Part part) { return call.results[part == Part::gradients ? 1 : 2]; }
 

@@ -25,12 +25,12 @@ inline W log_of_all(const W* logs, std::int64_t pieces) {
   return largest + std::log(sum);
 }
 
-// The losses of tokens, which are added up in their order; those that are not set are 0. If there is an even number of results, the last of
-// them are the parts that the z-loss makes.
+// The losses of tokens, and the parts of these that the z-loss makes if they are asked for, which are added up in their order. Those that
+// are not set are 0.
 class TokenLosses {
  public:
   TokenLosses(const KernelCall& call, std::int64_t tokens, double z_loss)
-      : z_loss_(z_loss), losses_(at(tokens)), z_losses_(call.results.size() % 2 == 0 ? at(tokens) : 0) {}
+      : z_loss_(z_loss), losses_(at(tokens)), z_losses_(graph::gives_z_loss(call.results.size()) ? at(tokens) : 0) {}
 
   // `log`: of the normaliser.
   void set(std::int64_t token, double entropy, double log) {
@@ -39,8 +39,11 @@ class TokenLosses {
     if (!z_losses_.empty()) z_losses_[at(token)] = more;
   }
   void give_sums(const KernelCall& call) const {
-    store_scalar(call.results[0], std::accumulate(losses_.begin(), losses_.end(), 0.0));
-    if (call.results.size() % 2 == 0) store_scalar(call.results.back(), std::accumulate(z_losses_.begin(), z_losses_.end(), 0.0));
+    const auto give_sum = [](const ScratchList<double>& of, const View& to) {
+      store_scalar(to, std::accumulate(of.begin(), of.end(), 0.0));
+    };
+    give_sum(losses_, call.results[0]);
+    if (graph::gives_z_loss(call.results.size())) give_sum(z_losses_, call.results.back());
   }
 
  private:

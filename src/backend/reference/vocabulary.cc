@@ -87,7 +87,7 @@ void positions(const KernelCall& call) {
   store_scalar(call.results[0], count);
 }
 
-// Sums over tokens: the losses, and the parts of these that the z-loss makes, which are the last result if there is an even number of them.
+// Sums over tokens: the losses, and the parts of these that the z-loss makes.
 struct LossSums {
   double z_loss, all = 0, of_z_loss = 0;
 
@@ -98,7 +98,7 @@ struct LossSums {
   }
   void give(const KernelCall& call) const {
     store_scalar(call.results[0], all);
-    if (call.results.size() % 2 == 0) store_scalar(call.results.back(), of_z_loss);
+    if (graph::gives_z_loss(call.results.size())) store_scalar(call.results.back(), of_z_loss);
   }
 };
 
@@ -236,7 +236,7 @@ void give_gradients(const std::vector<double>& dx, const View& x, const std::vec
 }
 
 void vocab_loss(const KernelCall& call) {
-  const bool has_gradients = call.results.size() > 2;
+  const bool has_gradients = graph::gives_gradients(call.results.size());
   const double dsum = has_gradients ? load_scalar(call.operands[4]) : 0;
   for_floating(call.operands[0].dtype, [&]<typename T>() {
     LogitsOfToken<T> of(call);

@@ -14,11 +14,10 @@ std::string positions_shapes(const NodeView& v) {
   return v.operand(0).shape.size() == 2 && v.result(0).shape.empty() ? "" : "segments [B, S]";
 }
 
-// The last result of a loss, if it has an even number of them: the part of the loss that the z-loss makes.
-bool z_loss_fits(const NodeView& v) { return v.results() % 2 == 1 || v.result(v.results() - 1).shape.empty(); }
+bool z_loss_fits(const NodeView& v) { return !graph::gives_z_loss(v.results()) || v.result(v.results() - 1).shape.empty(); }
 
-void gives_z_loss(const NodeView& v, FactorTable& table) {
-  if (v.results() % 2 == 0) table.gives({});
+void give_z_loss(const NodeView& v, FactorTable& table) {
+  if (graph::gives_z_loss(v.results())) table.gives({});
 }
 
 void positions_factors(const NodeView& v, FactorTable& table) { table.takes(table.own(v.operand(0).shape)).gives({}); }
@@ -36,7 +35,7 @@ void cross_entropy_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> logits = table.own_but(v.operand(0).shape, {2});
   const std::vector<int> tokens = first_dims(logits, 2);
   table.takes(logits).takes(tokens).takes(tokens).gives({});
-  gives_z_loss(v, table);
+  give_z_loss(v, table);
 }
 
 std::vector<Tensor> cross_entropy_gradient(const Vjp& v) {
@@ -85,7 +84,7 @@ std::string cross_entropy_of_scores_shapes(const NodeView& v) {
 void cross_entropy_of_scores_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> tokens = table.own(v.operand(0).shape);
   table.takes(tokens).takes({tokens[0], tokens[1], kWhole}).takes(tokens).gives({});
-  gives_z_loss(v, table);
+  give_z_loss(v, table);
 }
 
 // Whether x is [B, S, M], and the table its, in its type or the wide one.
@@ -97,7 +96,7 @@ bool has_table(const NodeView& v) {
 }
 
 // Whether the results are gradients of x and of the table.
-bool gives_gradients(const NodeView& v, std::size_t of_x) {
+bool gradients_fit(const NodeView& v, std::size_t of_x) {
   const Value& dtable = v.result(of_x + 1);
   return is_like(v.operand(0), v.result(of_x)) && dtable.shape == v.operand(1).shape &&
          (dtable.dtype == v.operand(0).dtype || dtable.dtype == wide_of(v.operand(0).dtype));
@@ -112,8 +111,8 @@ std::vector<int> table_factors(const NodeView& v, int vocabulary, int embedding)
 std::string vocab_loss_shapes(const NodeView& v) {
   const Shape& x = v.operand(0).shape;
   const bool fits = has_table(v) && are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) && v.result(0).shape.empty() &&
-                    v.operands() == (v.results() < 3 ? 4 : 5) && z_loss_fits(v) &&
-                    (v.results() < 3 || (v.operand(4).shape.empty() && gives_gradients(v, 1)));
+                    v.operands() == (graph::gives_gradients(v.results()) ? 5 : 4) && z_loss_fits(v) &&
+                    (!graph::gives_gradients(v.results()) || (v.operand(4).shape.empty() && gradients_fit(v, 1)));
   return fits ? ""
               : "x [B, S, M], a table and its gradient of its type or of the wide one, targets and segments [B, S], the loss' cotangent";
 }
@@ -123,9 +122,9 @@ void vocab_loss_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
   const std::vector<int> of_table = table_factors(v, table.factor(vocabulary_of(v)), x[2]);
   table.takes(x).takes(of_table).takes(tokens).takes(tokens);
-  if (v.results() < 3) table.gives({}).flops(2);
-  else table.takes({}).gives({}).gives(x).gives(of_table).flops(6);
-  gives_z_loss(v, table);
+  if (graph::gives_gradients(v.results())) table.takes({}).gives({}).gives(x).gives(of_table).flops(6);
+  else table.gives({}).flops(2);
+  give_z_loss(v, table);
 }
 
 std::string vocab_logs_shapes(const NodeView& v) {
@@ -148,7 +147,7 @@ std::string vocab_loss_grad_shapes(const NodeView& v) {
   const Shape& x = v.operand(0).shape;
   const Shape& logs = v.operand(5).shape;
   const bool fits = has_table(v) && are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) && v.operand(4).shape.empty() &&
-                    logs.size() == 3 && are_tokens(v.operand(2), logs) && gives_gradients(v, 0);
+                    logs.size() == 3 && are_tokens(v.operand(2), logs) && gradients_fit(v, 0);
   return fits ? "" : "what vocab_loss takes, and logarithms [B, S, P]";
 }
 
