@@ -4,15 +4,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "backend/workers.h"
-#include "decode/source.h"
-#include "decode/weights.h"
 #include "serve/service.h"
-#include "tests/paths.h"
 #include "tests/process.h"
 #include "tests/serve/metrics.h"
-#include "tests/support.h"
-#include "tokenizer/bytes.h"
+#include "tests/serve/serving.h"
 
 namespace moesh::serve {
 namespace {
@@ -20,17 +15,12 @@ namespace {
 // A service of a model of bytes in which every token ends a text.
 class EndedByAll {
  public:
-  EndedByAll()
-      : session_(session::open_model(decode::request_of(folder(), {"tokenizer_path=", "dtype=float32", "max_target_length=32"}))),
-        tokenizer_(tokenizer::bytes()),
-        workers_(1),
-        model_(session::model_request(session_, 1)),
-        generator_(model_, session_.target, 32, workers_) {
-    decode::read_weights(generator_.decoder(), generator_.graph(), model_, folder(), workers_);
+  EndedByAll() : model_(1, 32, 1) {
+    model_.read_weights();
+    const std::int64_t words = model_.session.shape.vocab_size;
     decode::Bounds bounds;
-    for (std::int32_t id = 0; id < session_.shape.vocab_size; ++id) bounds.ends.push_back(id);
-    service_.emplace(generator_, Served{"llama", *tokenizer_, bounds, {}, {}, 32, session_.shape.vocab_size, 32, 4},
-                     ServiceOptions{1, 4, false});
+    for (std::int32_t id = 0; id < words; ++id) bounds.ends.push_back(id);
+    service_.emplace(model_.generator, Served{"llama", *model_.tokenizer, bounds, {}, {}, 32, words, 32, 4}, ServiceOptions{1, 4, false});
   }
 
   nlohmann::json ask(const std::string& body) {
@@ -46,13 +36,7 @@ class EndedByAll {
   }
 
  private:
-  static std::string folder() { return (test::source_folder() / "tests/golden/hf/llama").string(); }
-
-  session::Session session_;
-  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
-  backend::Workers workers_;
-  models::ModelRequest model_;
-  decode::Generator generator_;
+  ByteModel model_;
   std::optional<Service> service_;
 };
 

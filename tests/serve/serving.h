@@ -31,19 +31,34 @@ struct Wanted {
   bool has_weights = true;
 };
 
-// A model of bytes, served on a port by this process.
+// A small model of bytes that goes on with texts.
+struct ByteModel {
+  ByteModel(std::int64_t rows, std::int64_t slots, int threads)
+      : session(session::open_model(
+            decode::request_of(llama(), {"tokenizer_path=", "dtype=float32", "max_target_length=" + std::to_string(slots)}))),
+        tokenizer(tokenizer::bytes()),
+        workers(threads),
+        request(session::model_request(session, rows)),
+        generator(request, session.target, slots, workers) {}
+
+  void read_weights() { decode::read_weights(generator.decoder(), generator.graph(), request, llama(), workers); }
+
+  session::Session session;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer;
+  backend::Workers workers;
+  models::ModelRequest request;
+  decode::Generator generator;
+};
+
+// It, served on a port by this process.
 class Serving {
  public:
-  explicit Serving(const Wanted& wanted = {})
-      : session_(session::open_model(decode::request_of(llama(), {"tokenizer_path=", "dtype=float32", "max_target_length=2000"}))),
-        tokenizer_(tokenizer::bytes()),
-        workers_(2),
-        model_(session::model_request(session_, wanted.rows)),
-        generator_(model_, session_.target, kSlots, workers_) {
+  explicit Serving(const Wanted& wanted = {}) : model_(wanted.rows, kSlots, 2) {
     hear_notices(false);
-    if (wanted.has_weights) decode::read_weights(generator_.decoder(), generator_.graph(), model_, llama(), workers_);
-    const Served served{"llama", *tokenizer_, decode::bounds_of(*tokenizer_, session_.loaded.settings), {.temperature = 1}, {}, kSlots, 256, kSlots, wanted.rows + wanted.waiting};
-    service_.emplace(generator_, served, ServiceOptions{wanted.rows, wanted.waiting, true});
+    if (wanted.has_weights) model_.read_weights();
+    const tokenizer::Tokenizer& tokenizer = *model_.tokenizer;
+    const Served served{"llama", tokenizer, decode::bounds_of(tokenizer, model_.session.loaded.settings), {.temperature = 1}, {}, kSlots, 256, kSlots, wanted.rows + wanted.waiting};
+    service_.emplace(model_.generator, served, ServiceOptions{wanted.rows, wanted.waiting, true});
     server_ = listen("127.0.0.1", 0, wanted.limits, *service_);
   }
   ~Serving() {
@@ -62,11 +77,7 @@ class Serving {
   std::int64_t metric(const std::string& name) const { return test::metric_of(metrics(), name); }
 
  private:
-  session::Session session_;
-  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
-  backend::Workers workers_;
-  models::ModelRequest model_;
-  decode::Generator generator_;
+  ByteModel model_;
   std::optional<Service> service_;
   std::unique_ptr<HttpServer> server_;
 };
