@@ -31,6 +31,7 @@ constexpr std::int64_t kPiece = 512;                       // depth of rows that
 constexpr std::int64_t kFewRows = kBlock;                  // at most this many rows meet b in pieces that the L1 cache holds
 constexpr std::int64_t kFewDepth = 64, kFewColumns = 128;  // of such a piece
 constexpr std::int64_t kFewestInBand = 256;                // rows that are worth packing b for once more
+constexpr std::int64_t kHeld = 12 * 1024;                  // elements that the L1 cache holds beside results
 constexpr std::int64_t kMostInPlace = 2048;                // largest depth for which sums accumulate in the result itself
 
 struct Room {
@@ -82,14 +83,17 @@ class TileProduct {
     run_tasks(workers_, of_, tasks, kGrainWork, work_of_task, [&](std::int64_t begin, std::int64_t end) {
       const Room mine = room();
       const KernelsInUse in_use(kernels_);
+      TilePipeline pipeline(mine.own);
       for (std::int64_t task = begin; task < end; ++task) {
         if (!takes_strips(tasks[at(task)])) {
-          run_task(mine, tasks[at(task)]);
+          run_task(mine, tasks[at(task)], pipeline);
         } else {
+          pipeline.finish();
           const std::int64_t next = task_after(of_, task, threads());
           run_strips(mine, tasks[at(task)], next < std::ssize(tasks) ? of_.begin_of_b(tasks[at(next)]) : nullptr);
         }
       }
+      pipeline.finish();
       if (is_streamed_) fence_streaming_stores();
     });
   }
@@ -182,8 +186,12 @@ class TileProduct {
 
   // Rows that meet several parts of the columns and are not read in place are packed once, if there is room for all of them. Those that
   // must be transposed go in bands, for which there is room.
-  void run_task(const Room& mine, const ProductPart& task) const {
-    if (is_of_few_rows(task)) return run_few_rows(mine, task);
+  void run_task(const Room& mine, const ProductPart& task, TilePipeline& pipeline) const {
+    if (is_of_few_rows(task)) {
+      pipeline.finish();
+      return run_few_rows(mine, task);
+    }
+    if (is_held(task)) return run_held(mine, task, pipeline);
     const std::int64_t chunk = chunk_of(task), parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk + kPad), kBlock));
     const std::int64_t depth_room = std::max(kTileDepth, round_up(of_.depth_of(task.i).size(), kTileDepth));
     const std::int64_t rows_that_stay = parts > 1 ? round_down(Room::kRows / depth_room, kBlock) : 0;
@@ -194,7 +202,45 @@ class TileProduct {
       const bool rows_stay = rows.size() <= rows_that_stay;
       for (std::int64_t part = 0; part < parts; ++part) {
         const Range columns = within(task.columns, piece_of(task.columns.size(), kBlock, parts, part));
-        run_part(mine, {task.i, rows, columns}, chunk, {mine.rows, rows_stay, rows_stay && part > 0});
+        run_part(mine, {task.i, rows, columns}, chunk, {mine.rows, rows_stay, rows_stay && part > 0}, pipeline);
+      }
+    }
+  }
+
+  // Whether the L1 cache holds all rows of a part, beside a panel and sums.
+  bool is_held(const ProductPart& task) const {
+    const std::int64_t depth = of_.depth_of(task.i).size();
+    return depth > 0 && !of_.options.add && !is_streamed_ && of_.c_pitch && (task.rows.size() + kBlock) * depth <= kHeld;
+  }
+
+  // One panel at a time is packed, always at the same place, and meets all rows.
+  void run_held(const Room& mine, const ProductPart& task, TilePipeline& pipeline) const {
+    const Range depth = of_.depth_of(task.i);
+    const std::int64_t depth_room = round_up(depth.size(), kTileDepth);
+    const Packer<bfloat16, bfloat16> pack_rows(kIsa, kernels_, depth_room), pack_columns(kIsa, kernels_, depth_room + kPad);
+    const bool rows_lie = task.rows.size() % kTileRows == 0 && may_lie(depth, task.rows.size());
+    if (!rows_lie) pack_rows.rows(of_.lines_of_a(task.i), task.rows, depth, kBlock, mine.rows);
+    TileBlock block;
+    block.steps = depth_room / kTileDepth;
+    block.a_pitch = rows_lie ? *of_.a_pitch : kTileDepth;
+    block.a_below = kTileRows * (rows_lie ? block.a_pitch : depth_room);
+    block.a_step = rows_lie ? kTileDepth : kTileRows * kTileDepth;
+    block.b = mine.panels;
+    block.c_pitch = kBlock;
+    for (std::int64_t column = task.columns.begin; column < task.columns.end; column += kBlock) {
+      const Range columns{column, std::min(column + kBlock, task.columns.end)};
+      pack_columns.columns(of_.lines_of_b(task.i), columns, depth, mine.panels);
+      block.column_tiles = divide_up(columns.size(), kTileColumns);
+      block.a = rows_lie ? of_.element_of_a(task.i, task.rows.begin, depth.begin) : mine.rows;
+      C* to = of_.first_of({task.i, task.rows, columns});
+      for (std::int64_t row = task.rows.begin; row < task.rows.end; row += kBlock) {
+        const std::int64_t rows = std::min(kBlock, task.rows.end - row);
+        block.row_tiles = divide_up(rows, kTileRows);
+        block.c = pipeline.place();
+        pipeline.multiply(block);
+        store_last(rows, columns.size(), to, pipeline);
+        block.a += 2 * block.a_below;
+        to += kBlock * *of_.c_pitch;
       }
     }
   }
@@ -228,6 +274,7 @@ class TileProduct {
     const Packer<bfloat16, bfloat16> pack_rows(kIsa, kernels_, kFewDepth), pack_columns(kIsa, kernels_, kDepthRoom);
     pack_rows.rows(of_.lines_of_a(part.i), part.rows, lines, kBlock, mine.rows);
     TileBlock block;
+    block.row_tiles = divide_up(part.rows.size(), kTileRows);
     block.steps = divide_up(lines.size(), kTileDepth);
     block.a = mine.rows;
     block.a_pitch = kTileDepth;
@@ -239,8 +286,7 @@ class TileProduct {
     for_pieces(part, kFewColumns, mine.sums, [&](const ProductPart& piece, float* sums) {
       pack_columns.columns(of_.lines_of_b(part.i), piece.columns, lines, mine.panels);
       block.c = sums;
-      multiply_panels(block, divide_up(part.rows.size(), kTileRows), divide_up(piece.columns.size(), kBlock), kBlock * kDepthRoom,
-                      sums_of_panel(part));
+      multiply_panels(block, divide_up(piece.columns.size(), kBlock), kBlock * kDepthRoom, sums_of_panel(part));
     });
   }
 
@@ -265,7 +311,7 @@ class TileProduct {
     bool are_there;
   };
 
-  void run_part(const Room& mine, const ProductPart& part, std::int64_t chunk, const RowsOfA& of_part) const {
+  void run_part(const Room& mine, const ProductPart& part, std::int64_t chunk, const RowsOfA& of_part, TilePipeline& pipeline) const {
     const Range depth = of_.depth_of(part.i);
     const std::int64_t most_rows = kSumElements / round_up(part.columns.size(), kBlock);
     const std::int64_t bands = depth.size() > chunk && !is_in_place(depth) ? divide_up(part.rows.size(), round_down(most_rows, kBlock)) : 1;
@@ -277,7 +323,7 @@ class TileProduct {
         if (packed.stay) {
           packed.first += (begin - depth.begin) * round_up(part.rows.size(), kBlock) + rows.begin * round_up(of_chunk.size(), kTileDepth);
         }
-        run_chunk(mine, {part.i, within(part.rows, rows), part.columns}, of_chunk, packed);
+        run_chunk(mine, {part.i, within(part.rows, rows), part.columns}, of_chunk, packed, pipeline);
       }
     }
   }
@@ -285,12 +331,11 @@ class TileProduct {
   static Range within(Range all, Range piece) { return {all.begin + piece.begin, all.begin + piece.end}; }
 
   // Packs the panels of a part, and rows a few at a time, which then meet all panels.
-  void run_chunk(const Room& mine, const ProductPart& piece, Range chunk, const RowsOfA& packed) const {
+  void run_chunk(const Room& mine, const ProductPart& piece, Range chunk, const RowsOfA& packed, TilePipeline& pipeline) const {
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth);
     const Packer<bfloat16, bfloat16> packer(kIsa, kernels_, depth_room);
     Packer<bfloat16, bfloat16>(kIsa, kernels_, depth_room + kPad).columns(of_.lines_of_b(piece.i), piece.columns, chunk, mine.panels);
-    const bool rows_lie = may_lie(piece, chunk);
-    Turn turn;
+    const bool rows_lie = may_lie(chunk, a_passes(piece) ? 0 : kBlock);
     for (std::int64_t row = piece.rows.begin; row < piece.rows.end; row += kRowsTogether) {
       const Range rows{row, std::min(row + kRowsTogether, piece.rows.end)};
       const std::int64_t lying = !rows_lie ? 0 : rows.size() % kTileRows == 0 ? rows.size() : round_down(rows.size(), kBlock);
@@ -298,23 +343,21 @@ class TileProduct {
       if (!packed.are_there) packer.rows(of_.lines_of_a(piece.i), {rows.begin + lying, rows.end}, chunk, kBlock, to + lying * depth_room);
       for (std::int64_t first = 0; first < rows.size(); first += kBlock) {
         const Range of_block{row + first, std::min(row + first + kBlock, rows.end)};
-        run_rows(mine, piece, of_block, chunk, first < lying ? nullptr : to + first * depth_room, turn);
+        run_rows(mine, piece, of_block, chunk, first < lying ? nullptr : to + first * depth_room, pipeline);
       }
     }
-    store_tile_sums(turn.earlier);
   }
 
-  // Whether rows are read in place: each is contiguous, and the L1 cache holds those of a block.
-  bool may_lie(const ProductPart& piece, Range chunk) const {
+  // Whether rows are read in place: each is contiguous, and the L1 cache holds those that are read again and again.
+  bool may_lie(Range chunk, std::int64_t rows_that_stay) const {
     if (!of_.a_depth_contiguous || !of_.a_pitch || chunk.size() == 0 || chunk.size() % kTileDepth != 0) return false;
     constexpr auto kBytes = static_cast<std::int64_t>(sizeof(bfloat16));
-    return a_passes(piece) || kBlock <= rows_in_l1(depth_of_piece(chunk) * kBytes, *of_.a_pitch * kBytes);
+    return rows_that_stay <= rows_in_l1(depth_of_piece(chunk) * kBytes, *of_.a_pitch * kBytes);
   }
 
   // A single panel stays in the L1 cache, and rows pass by. Otherwise rows stay there, and panels pass by, unless it holds these too.
   static bool a_passes(const ProductPart& piece) { return piece.columns.size() <= kBlock; }
   static TilePassing passing(const ProductPart& piece, Range chunk) {
-    constexpr std::int64_t kHeld = 12 * 1024;  // elements of all panels and a block of rows
     if (a_passes(piece)) return TilePassing::a;
     return (piece.columns.size() + kBlock) * chunk.size() <= kHeld ? TilePassing::none : TilePassing::b;
   }
@@ -325,22 +368,17 @@ class TileProduct {
     return std::max(kTileDepth, round_up(divide_up(chunk.size(), pieces), kTileDepth));
   }
 
-  // Blocks take turns in two places for sums: those of one are stored while the next is multiplied.
-  struct Turn {
-    TileSums earlier;
-    bool is_second = false;
-  };
-
   // Multiplies a block of rows with all panels. `packed`: the rows, or null if they are read in place.
-  void run_rows(const Room& mine, const ProductPart& piece, Range rows, Range chunk, const bfloat16* packed, Turn& turn) const {
+  void run_rows(const Room& mine, const ProductPart& piece, Range rows, Range chunk, const bfloat16* packed, TilePipeline& pipeline) const {
     const Range depth = of_.depth_of(piece.i);
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth), of_piece = depth_of_piece(chunk);
-    const std::int64_t panels = divide_up(piece.columns.size(), kBlock), row_tiles = divide_up(rows.size(), kTileRows);
+    const std::int64_t panels = divide_up(piece.columns.size(), kBlock);
     // Sums that are not made in the result itself wait for those of the next piece and, if they cannot be added to it, of the next chunk.
     const bool in_place = is_in_place(depth), is_deep = !in_place && chunk.size() < depth.size();
     const bool wait = is_deep || of_piece < chunk.size();
-    const TilePassing passes = passing(piece, chunk);
     TileBlock block;
+    block.row_tiles = divide_up(rows.size(), kTileRows);
+    block.passing = passing(piece, chunk);
     block.a_pitch = packed == nullptr ? *of_.a_pitch : kTileDepth;
     block.a_below = packed == nullptr ? kTileRows * block.a_pitch : kTileRows * depth_room;
     block.a_step = packed == nullptr ? kTileDepth : kTileRows * kTileDepth;
@@ -357,32 +395,33 @@ class TileProduct {
         const std::int64_t width = part.columns.size(), place = (is_deep ? (rows.begin - piece.rows.begin) / kBlock * panels : 0) + panel;
         const bool is_result = in_place && rows.size() % kTileRows == 0 && width % kTileColumns == 0;
         block.b = mine.panels + panel * kBlock * (depth_room + kPad) + steps_before * kTileDepth * kBlock;
-        block.c = wait ? mine.sums + place * kBlockElements : mine.own + (turn.is_second ? kBlockElements : 0);
+        block.c = wait ? mine.sums + place * kBlockElements : pipeline.place();
         block.c_pitch = kBlock;
         if constexpr (std::is_same_v<C, float>) {
           if (is_result) block.c = of_.first_of(part);
         }
         if (is_result) block.c_pitch = *of_.c_pitch;
-        else if (block.c == turn.earlier.from) store_tile_sums(turn.earlier);
+        else pipeline.make_room(block);
         if (!is_result && block.add && is_first) of_.load_result(part, block.c, kBlock);
-        tile_block_kernel(row_tiles, divide_up(width, kTileColumns), passes)(block, turn.earlier);
-        if (!is_result && is_last) leave(part, block.c, turn);
+        block.column_tiles = divide_up(width, kTileColumns);
+        pipeline.multiply(block);
+        if (is_result || !is_last) continue;
+        if (of_.c_pitch) {
+          store_last(rows.size(), width, of_.first_of(part), pipeline);
+        } else {
+          pipeline.empty_tiles();
+          of_.write_back(kIsa, part, block.c, kBlock);
+        }
       }
     }
   }
 
-  // Has sums stored while the next block is multiplied, if each of their rows is contiguous.
-  void leave(const ProductPart& part, const float* from, Turn& turn) const {
-    if (!of_.c_pitch) return of_.write_back(kIsa, part, from, kBlock);
-    const std::int64_t width = part.columns.size();
-    turn.earlier = {.from = from,
-                    .rows = part.rows.size(),
-                    .columns = width == kBlock ? ~0u : (1u << width) - 1,
-                    .as = std::is_same_v<C, float> ? TileSums::As::float32 : TileSums::As::bfloat16,
-                    .is_streamed = is_streamed_ && width == kBlock,
-                    .to = reinterpret_cast<std::byte*>(of_.first_of(part)),
-                    .to_pitch = *of_.c_pitch * static_cast<std::int64_t>(sizeof(C))};
-    turn.is_second = !turn.is_second;
+  void store_last(std::int64_t rows, std::int64_t columns, C* to, TilePipeline& pipeline) const {
+    using enum TilePipeline::As;
+    const bool streams = is_streamed_ && columns == kBlock;
+    constexpr bool kRounds = std::is_same_v<C, moesh::bfloat16>;
+    pipeline.store_last(rows, columns, kRounds ? (streams ? streamed_bfloat16 : bfloat16) : (streams ? streamed_float32 : float32),
+                        reinterpret_cast<std::byte*>(to), *of_.c_pitch * static_cast<std::int64_t>(sizeof(C)));
   }
 
   Workers* workers_;
