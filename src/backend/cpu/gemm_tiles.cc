@@ -396,9 +396,13 @@ class TileProduct {
         const bool is_result = in_place && rows.size() % kTileRows == 0 && width % kTileColumns == 0;
         block.b = mine.panels + panel * kBlock * (depth_room + kPad) + steps_before * kTileDepth * kBlock;
         block.c = wait ? mine.sums + place * kBlockElements : pipeline.place();
+        block.next_c = wait ? block.c + kBlockElements : nullptr;
         block.c_pitch = kBlock;
         if constexpr (std::is_same_v<C, float>) {
-          if (is_result) block.c = of_.first_of(part);
+          if (is_result) {
+            block.c = of_.first_of(part);
+            block.next_c = block.c + kBlock;
+          }
         }
         if (is_result) block.c_pitch = *of_.c_pitch;
         else pipeline.make_room(block);

@@ -8,9 +8,9 @@
 #include "backend/cpu/tile_instructions.h"
 #include "base/rounding.h"
 
-#define MOESH_TARGET [[gnu::target("avx512f,avx512bw,avx512bf16")]]
-#define MOESH_INLINE [[gnu::target("avx512f,avx512bw,avx512bf16"), gnu::always_inline]] inline
-#define MOESH_STORE __attribute__((target("avx512f,avx512bw,avx512bf16"), always_inline))
+#define MOESH_TARGET [[gnu::target("avx512f,avx512bw,avx512bf16,prfchw")]]
+#define MOESH_INLINE [[gnu::target("avx512f,avx512bw,avx512bf16,prfchw"), gnu::always_inline]] inline
+#define MOESH_STORE __attribute__((target("avx512f,avx512bw,avx512bf16,prfchw"), always_inline))
 
 namespace moesh::backend::cpu {
 namespace {
@@ -79,6 +79,15 @@ void change_sums(const InTiles& in_tiles, const TileBlock& block) {
   else zero_tile<tile>();
 }
 
+// Fetches the next rows of a block's sums, so that stores find them there.
+MOESH_INLINE void fetch_rows(const float*& sums, std::int64_t pitch, std::int64_t rows) {
+  if (sums == nullptr) return;
+  for (std::int64_t i = 0; i < rows; ++i, sums += pitch) {
+    __builtin_prefetch(sums, 1);
+    __builtin_prefetch(sums + kTileColumns, 1);
+  }
+}
+
 template <int row_tiles, int column_tiles>
 void change_all_sums(const InTiles& in_tiles, const TileBlock& block) {
   change_sums<0>(in_tiles, block);
@@ -96,7 +105,9 @@ MOESH_TARGET void multiply_tiles(const TileBlock& block, const InTiles& in_tiles
   const bfloat16* a_below = a + block.a_below;
   const bfloat16* b = block.b;
   ToStore sums = earlier;
-  const std::int64_t at_once = divide_up(sums.rows, 2 * std::max<std::int64_t>(1, block.steps));
+  const std::int64_t steps = std::max<std::int64_t>(1, block.steps);
+  const std::int64_t at_once = divide_up(sums.rows, 2 * steps), fetched_at_once = divide_up(row_tiles * kTileRows, steps);
+  const float* next_c = block.next_c;
   for (std::int64_t step = 0; step < block.steps; ++step) {
     const bool begins = step == 0;
     read<a_passes, 4>(a, a_bytes);
@@ -109,6 +120,7 @@ MOESH_TARGET void multiply_tiles(const TileBlock& block, const InTiles& in_tiles
       add_tile_product<1, 4, 7>();
     }
     store_rows(sums, at_once);
+    fetch_rows(next_c, block.c_pitch, fetched_at_once);
     if constexpr (row_tiles == 2) {
       read<a_passes, 5>(a_below, a_bytes);
       if (begins) change_sums<2>(in_tiles, block);

@@ -25,7 +25,8 @@ struct TileBlock {
   const bfloat16* b = nullptr;  // [step][pair of the depth][32 columns][2]
   float* c = nullptr;
   std::int64_t c_pitch = 0;
-  bool add = false;  // whether the sums begin with what c holds
+  bool add = false;               // whether the sums begin with what c holds
+  const float* next_c = nullptr;  // fetched into the L1 cache meanwhile: where the sums of the next block come, at the same pitch
 };
 
 // Multiplies blocks one after the other: while one is multiplied, the sums of the block before leave the tiles, and those of the block
