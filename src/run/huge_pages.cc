@@ -6,13 +6,17 @@
 #include "base/pages.h"
 
 namespace moesh::run {
+namespace {
+
+constexpr std::int64_t kManyPages = 8 * kHugePage;  // of so many one more or less does not matter
+
+}  // namespace
 
 void give_huge_pages(const plan::Plan& plan, const plan::Arena& arena, const std::function<std::int64_t(const plan::Buffer&)>& size,
                      const Memory& memory) {
-  std::vector<char> is_whole;
-  for (const plan::Buffer& buffer : plan.buffers) is_whole.push_back(buffer.lasts != plan::Lasts::from_run_to_run);
+  std::vector<char> is_counted(plan.buffers.size(), 0);
   for (const plan::View& view : plan.views) {
-    if (view.rows >= 0) is_whole[static_cast<std::size_t>(view.buffer)] = 0;
+    if (view.rows >= 0) is_counted[static_cast<std::size_t>(view.buffer)] = 1;
   }
   struct Stretch {
     std::int64_t begin, end;
@@ -20,7 +24,9 @@ void give_huge_pages(const plan::Plan& plan, const plan::Arena& arena, const std
   std::vector<Stretch> stretches;
   for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
     const std::int64_t bytes = plan::aligned(size(plan.buffers[b]));
-    if (is_whole[b] != 0 && bytes > 0) stretches.push_back({arena.offsets[b], arena.offsets[b] + bytes});
+    if (bytes == 0 || plan.buffers[b].lasts == plan::Lasts::from_run_to_run) continue;
+    if (is_counted[b] != 0 && bytes / plan.mesh.devices() < kManyPages) continue;
+    stretches.push_back({arena.offsets[b], arena.offsets[b] + bytes});
   }
   std::sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) { return a.begin < b.begin; });
   for (std::size_t i = 0; i < stretches.size();) {
