@@ -15,7 +15,6 @@
 namespace moesh::backend::cpu {
 namespace {
 
-using As = TilePipeline::As;
 using InTiles = TilePipeline::InTiles;
 using ToStore = TilePipeline::ToStore;
 
@@ -38,7 +37,7 @@ MOESH_INLINE __m512i rounded(const float* from) {
 }
 
 MOESH_INLINE void store_rows(ToStore& sums, std::int64_t most) {
-  using enum As;
+  using enum TilePipeline::As;
   if (sums.as == bfloat16) {
     const __mmask32 columns = sums.columns;
     for_rows(sums, most, [&](const float* from, std::byte* to) MOESH_STORE { _mm512_mask_storeu_epi16(to, columns, rounded(from)); });
