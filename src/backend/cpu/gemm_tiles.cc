@@ -20,7 +20,7 @@ namespace moesh::backend::cpu {
 
 namespace {
 
-constexpr std::int64_t kChunk = 1536;                         // depth that is packed at a time
+constexpr std::int64_t kChunk = 1024;                         // depth that is packed at a time
 constexpr std::int64_t kPad = 2;                              // extra depth of a panel: panels a power of two apart share cache sets
 constexpr std::int64_t kPanelElements = 512 * (1024 + kPad);  // elements of packed panels of b: half of an L2 cache
 constexpr std::int64_t kSumElements = 512 * 1024;             // sums that wait for the next chunk of the depth
