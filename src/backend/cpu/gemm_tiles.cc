@@ -20,7 +20,8 @@ namespace moesh::backend::cpu {
 
 namespace {
 
-constexpr std::int64_t kChunk = 1024;                         // depth that is packed at a time
+constexpr std::int64_t kChunk = 1024;                         // depth that is packed at a time, about
+constexpr std::int64_t kMostChunk = kChunk * 3 / 2;           // and at most
 constexpr std::int64_t kPad = 2;                              // extra depth of a panel: panels a power of two apart share cache sets
 constexpr std::int64_t kPanelElements = 512 * (1024 + kPad);  // elements of packed panels of b: half of an L2 cache
 constexpr std::int64_t kSumElements = 512 * 1024;             // sums that wait for the next chunk of the depth
@@ -36,7 +37,7 @@ constexpr std::int64_t kMostInPlace = 2048;                // largest depth for 
 
 struct Room {
   static constexpr std::int64_t kRows = 2 * 1024 * 1024;  // elements of packed rows that are kept for several parts of the columns
-  static_assert(kRows >= kRowsTogether * kChunk);
+  static_assert(kRows >= kRowsTogether * kMostChunk);
   static constexpr std::int64_t kBytes = (kRows + kPanelElements) * static_cast<std::int64_t>(sizeof(bfloat16)) +
                                          (kSumElements + 2 * kBlockElements) * static_cast<std::int64_t>(sizeof(float));
   bfloat16* rows;
@@ -180,7 +181,8 @@ class TileProduct {
 
   // Depth that is packed at a time.
   std::int64_t chunk_of(const ProductPart& task) const {
-    const std::int64_t depth = of_.depth_of(task.i).size(), chunks = std::max<std::int64_t>(1, divide_up(depth, kChunk));
+    const std::int64_t depth = of_.depth_of(task.i).size();
+    const std::int64_t chunks = std::max<std::int64_t>(1, (depth + kChunk / 2) / kChunk);
     return std::max(kTileDepth, round_up(divide_up(depth, chunks), kTileDepth));
   }
 
