@@ -5,8 +5,10 @@
 
 #include "backend/cpu/intrinsics.h"
 
+#include "backend/cpu/cache_line.h"
 #include "backend/cpu/exp_avx512.h"
 #include "backend/cpu/lanes_avx512.h"
+#include "backend/cpu/pack.h"
 
 #define MOESH_INSTRUCTIONS "avx512f,avx512bw"
 
@@ -17,6 +19,7 @@ namespace {
 
 struct Floats {
   using Element = float;
+  static constexpr bool kHasPairs = false;
   MOESH_INLINE static __m512 read(const float* at, __mmask16 which) { return _mm512_maskz_loadu_ps(which, at); }
   MOESH_INLINE static __m512 rounded(__m512 value) { return value; }
   MOESH_INLINE static void write(float* at, __mmask16 which, __m512 value) { _mm512_mask_storeu_ps(at, which, value); }

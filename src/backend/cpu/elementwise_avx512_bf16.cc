@@ -5,6 +5,7 @@
 
 #include "backend/cpu/intrinsics.h"
 
+#include "backend/cpu/cache_line.h"
 #include "backend/cpu/exp_avx512.h"
 #include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/pack.h"
@@ -18,6 +19,7 @@ namespace {
 
 struct Halves {
   using Element = bfloat16;
+  static constexpr bool kHasPairs = true;
   MOESH_INLINE static __m512 read(const bfloat16* at, __mmask16 which) { return as_floats(read_16(at, which)); }
   MOESH_INLINE static __m512 read(const float* at, __mmask16 which) { return _mm512_maskz_loadu_ps(which, at); }
   MOESH_INLINE static __m512 rounded(__m512 value) { return as_floats((__m256i)_mm512_cvtneps_pbh(value)); }
@@ -25,6 +27,24 @@ struct Halves {
     _mm256_mask_storeu_epi16(at, which, (__m256i)_mm512_cvtneps_pbh(value));
   }
   MOESH_INLINE static void write(float* at, __mmask16 which, __m512 value) { _mm512_mask_storeu_ps(at, which, value); }
+
+  // Two elements are one word. To widen them takes half as many instructions if those at even places, which are in the low halves, come
+  // first. What is written has been rounded.
+  static constexpr __mmask32 kAllPairs = ~0u;
+  MOESH_INLINE static __mmask32 first_pairs(std::int64_t count) {
+    return count >= 2 * kLanes16 ? kAllPairs : count <= 0 ? 0 : (1u << count) - 1;
+  }
+  MOESH_INLINE static void read_pairs(const bfloat16* from, __mmask32 which, float* to) {
+    const __m512i pairs = _mm512_maskz_loadu_epi16(which, from);
+    _mm512_store_si512(to, _mm512_slli_epi32(pairs, 16));
+    _mm512_store_si512(to + kLanes16, _mm512_and_si512(pairs, _mm512_set1_epi32(INT32_MIN >> 15)));
+  }
+  template <bool streams>
+  MOESH_INLINE static void write_pairs(bfloat16* to, __mmask32 which, const float* from) {
+    const __m512i pairs = _mm512_or_si512(_mm512_srli_epi32(_mm512_load_si512(from), 16), _mm512_load_si512(from + kLanes16));
+    if constexpr (streams) _mm512_stream_si512(reinterpret_cast<__m512i*>(to), pairs);
+    else _mm512_mask_storeu_epi16(to, which, pairs);
+  }
 };
 
 }  // namespace

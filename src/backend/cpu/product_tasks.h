@@ -19,7 +19,6 @@ namespace moesh::backend::cpu {
 template <typename Operands, typename SizeOf, typename StripsOf>
 ScratchList<ProductPart> tasks_of(const Operands& of, std::int64_t threads, double least_work, const SizeOf& size_of,
                                   const StripsOf& strips_of) {
-  constexpr double kTasksOfThread = 1.5;  // tasks per thread into which the remaining work would be cut
   struct Product {
     std::int64_t i;
     ProductSize size;
@@ -42,7 +41,7 @@ ScratchList<ProductPart> tasks_of(const Operands& of, std::int64_t threads, doub
   std::int64_t whole = round_down(of_few_rows, threads);
   ScratchList<ProductPart> tasks;
   for (const Product& product : products) {
-    const double share = left / (kTasksOfThread * static_cast<double>(threads));
+    const double share = left / static_cast<double>(threads);
     const double most = threads == 1 ? std::numeric_limits<double>::infinity() : std::max(least_work, share);
     left -= product.work;
     const Cut cut = product.strips > 0 ? Cut{1, whole-- > 0 ? 1 : product.strips}

@@ -180,6 +180,52 @@ TEST(Elementwise, ALargeCastIsThatOfItsParts) {
   }
 }
 
+// The same with chains, whose results may also lie in place of their operands.
+TEST(Elementwise, ALargeChainIsThatOfItsParts) {
+  constexpr std::int64_t kPart = 1000003;
+  for (const DType dtype : {DType::bfloat16, DType::float32}) {
+    const std::int64_t size = size_of(dtype), count = 8 * 1024 * 1024 / size + 77;
+    const Tensors operands{noise(dtype, {count}, 1, -4, 4), noise(dtype, {count}, 2), noise(dtype, {count}, 3)};
+    for (const cpu::Isa isa : isas_here()) {
+      if (isa != cpu::Isa::avx512 && isa != cpu::Isa::avx512_bf16) continue;  // others never store so, or take the same kernels
+      const With with(isa);
+      for (const graph::ChainOf& chain : chains(dtype, {{Unary::silu}})) {
+        if (chain.steps[1].binary.function != Binary::multiply) continue;
+        Tensors parts(chain.result_count(), Tensor(dtype, {count}));
+        for (std::int64_t first = 0; first < count; first += kPart) {
+          Tensors of_part;
+          for (const Tensor& operand : operands) {
+            of_part.emplace_back(dtype, Shape{std::min(kPart, count - first)});
+            std::memcpy(of_part.back().bytes.data(), operand.bytes.data() + first * size, of_part.back().bytes.size());
+          }
+          const Tensors made = run({Op::chain, chain, of_part, Tensors(chain.result_count(), of_part[0])});
+          for (std::size_t i = 0; i < made.size(); ++i) {
+            std::memcpy(parts[i].bytes.data() + first * size, made[i].bytes.data(), made[i].bytes.size());
+          }
+        }
+        for (const std::int64_t shift : {std::int64_t{0}, size}) {
+          std::vector<std::byte> memory(3 * static_cast<std::size_t>(count * size + 192));
+          std::byte* next = memory.data();
+          std::vector<View> given;
+          for (const Tensor& operand : operands) {
+            next = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(next) + 63) / 64 * 64) + shift;
+            std::memcpy(next, operand.bytes.data(), operand.bytes.size());
+            given.push_back({next, dtype, {count}});
+            next += operand.bytes.size();
+          }
+          const std::vector<View> results(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(parts.size()));
+          Workers workers(2);
+          cpu::find_kernel(Op::chain)({chain, given, results, workers});
+          for (std::size_t i = 0; i < parts.size(); ++i) {
+            EXPECT_EQ(std::memcmp(results[i].data, parts[i].bytes.data(), parts[i].bytes.size()), 0)
+                << chain.steps.size() << " steps, result " << i << ", " << name_of(isa) << ", shifted by " << shift;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Silu and its gradient are also right far from zero, and silu at NaN and infinity.
 TEST(Elementwise, SiluHasNoEnd) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
