@@ -136,13 +136,13 @@ std::string write_search_page(const std::string& path, const search::Told& told,
   return write_page(path, search::front_of(told, title), plans);
 }
 
-struct Asked {
+struct SearchRequest {
   std::vector<std::string> request;
   config::Keys yours;  // a layout to compare with the best
 };
 
 // Of another program's request the model and the rows of a step stay, and its own layout is compared with what is found.
-Asked asked_of(const Arguments& arguments) {
+SearchRequest asked_of(const Arguments& arguments) {
   const std::vector<std::string>& request = request_alone(arguments, "`moesh search --help` shows examples");
   const config::Keys against = arguments.values("--against");
   if (!arguments.has(kFrom.name)) return {search::filled(request), against};
@@ -152,7 +152,7 @@ Asked asked_of(const Arguments& arguments) {
 }
 
 // The user's layout. That of another program may be one that is not planned; the search goes on without it.
-std::optional<search::Yours> yours_of(const Arguments& arguments, const Asked& asked, search::Stage stage) {
+std::optional<search::Yours> yours_of(const Arguments& arguments, const SearchRequest& asked, search::Stage stage) {
   if (asked.yours.empty()) return std::nullopt;
   try {
     const PlannedRun planned = plan_run(config::joined(asked.request, asked.yours), stage, arguments.engine());
@@ -171,7 +171,7 @@ std::string model_words(const Arguments& arguments, const session::Session& sess
 }
 
 int run_search(const Arguments& arguments) {
-  const Asked asked = asked_of(arguments);
+  const SearchRequest asked = asked_of(arguments);
   const std::vector<std::string>& request = asked.request;
   const Wanted wanted = wanted_of(arguments);
   search::Effort effort{.objective = wanted.objective};

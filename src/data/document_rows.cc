@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/random.h"

@@ -38,7 +38,7 @@ class RowOrder {
   std::int64_t shards_, piece_;
 };
 
-Tensor project(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width) {
+Tensor project_in(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width) {
   const graph::Scope scope(builder, name);
   const std::int64_t emb = context.model.emb_dim;
   const Tensor weight_MF =
@@ -146,8 +146,8 @@ Tensor delta_net(Builder& builder, const Context& context, const std::string& na
     const Tensor x = reshape(x_BSF, {rows, length, groups, x_BSF.size(2) / groups});
     return order.in_order(constrain(as, x, {labels::activation_kv_batch, labels::none, labels::activation_kv_heads, labels::none}));
   };
-  const Tensor mixed = by_heads("qkvz", project(builder, context, "in_proj_qkvz", x_BSM, groups * (channels + values)));
-  const Tensor of_gates = by_heads("ba", project(builder, context, "in_proj_ba", x_BSM, 2 * shape.value_heads));
+  const Tensor mixed = by_heads("qkvz", project_in(builder, context, "in_proj_qkvz", x_BSM, groups * (channels + values)));
+  const Tensor of_gates = by_heads("ba", project_in(builder, context, "in_proj_ba", x_BSM, 2 * shape.value_heads));
   const Tensor convolved = unary(graph::Unary::silu, convolve(builder, context, slice(mixed, 3, 0, channels), tokens));
   const double query_scale = 1 / std::sqrt(static_cast<double>(dim));
   Tensor query = slice(convolved, 3, 0, dim), key = slice(convolved, 3, dim, dim);

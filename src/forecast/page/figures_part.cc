@@ -17,7 +17,7 @@ struct Figure {
   bool is_bad = false;
 };
 
-std::string times(double before, double after) {
+std::string ratio_of(double before, double after) {
   return before > 0 ? fmt::format("\u00d7 {:.2f}", after / before) : "";
 }
 
@@ -28,7 +28,7 @@ std::string tile(const Shown& shown, const std::string& title, const Tell& tell)
   const Figure first = tell(shown.courses.front().shown);
   for (std::size_t i = 0; i < shown.courses.size(); ++i) {
     const Figure figure = tell(shown.courses[i].shown);
-    const std::string ratio = i == 0 ? "" : times(first.value, figure.value);
+    const std::string ratio = i == 0 ? "" : ratio_of(first.value, figure.value);
     made += fmt::format("<div class=\"figure{}\">{}<strong>{}</strong>{}<small>{}</small></div>",
                         figure.is_bad ? " bad" : "", name_html(shown, i), figure.words,
                         ratio.empty() ? "" : "<em>" + ratio + "</em>", figure.remark);

@@ -7,6 +7,7 @@
 #include "forecast/page/drawing.h"
 #include "forecast/page/parts.h"
 #include "forecast/report.h"
+#include "forecast/timing.h"
 #include "page/html.h"
 #include "page/scale.h"
 

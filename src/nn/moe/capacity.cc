@@ -44,13 +44,13 @@ Tensor constrain_kernel(const Context& context, const std::string& name, Tensor 
   return context.expert_shards > 1 ? constrain(name, weight, of_weight({std::move(labels)})) : weight;
 }
 
-struct Projection {
+struct BatchedProduct {
   std::string name;
   std::string equation;
   Labels kernel_labels;
 };
 
-Tensor project(const Context& context, const Projection& p, Tensor x, Tensor weight, Tensor bias) {
+Tensor multiply_batched(const Context& context, const BatchedProduct& p, Tensor x, Tensor weight, Tensor bias) {
   weight = constrain_kernel(context, p.name + "_kernel", weight, p.kernel_labels);
   Tensor out = einsum(p.name, p.equation, x, weight);
   if (bias) out = add(out, broadcast(bias, out.shape(), {0, 3}));
@@ -77,12 +77,12 @@ MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, S
   Tensor x_EBCM = einsum("dispatch", "bsm,bsec->ebcm", x_BSM, dispatch_BSEC);
   x_EBCM = constrain_slots(context, "dispatched", x_EBCM, labels::activation_embed_moe, true);
   const Labels in_labels{labels::exp, labels::none, labels::mlp};
-  Tensor a_EBCF = project(context, {"wi_0", "ebcm,emf->ebcf", in_labels}, x_EBCM, e.wi_0, e.wi_0_bias);
-  Tensor b_EBCF = project(context, {"wi_1", "ebcm,emf->ebcf", in_labels}, x_EBCM, e.wi_1, e.wi_1_bias);
+  Tensor a_EBCF = multiply_batched(context, {"wi_0", "ebcm,emf->ebcf", in_labels}, x_EBCM, e.wi_0, e.wi_0_bias);
+  Tensor b_EBCF = multiply_batched(context, {"wi_1", "ebcm,emf->ebcf", in_labels}, x_EBCM, e.wi_1, e.wi_1_bias);
   a_EBCF = tag(constrain_slots(context, "hidden_0", a_EBCF, labels::activation_mlp, true), "moe_mlpwi_0");
   b_EBCF = tag(constrain_slots(context, "hidden_1", b_EBCF, labels::activation_mlp, true), "moe_mlpwi_1");
   const Tensor hidden_EBCF = cast(expert_gate(context, a_EBCF, b_EBCF), context.model.compute_dtype);
-  Tensor out_EBCM = project(context, {"wo", "ebcf,efm->ebcm", {labels::exp, labels::mlp, labels::none}}, hidden_EBCF,
+  Tensor out_EBCM = multiply_batched(context, {"wo", "ebcf,efm->ebcm", {labels::exp, labels::mlp, labels::none}}, hidden_EBCF,
                             e.wo, e.wo_bias);
   // The expert axis is not peeled off the result of the last projection, whatever moe_dispatch_no_expert_sharding says.
   out_EBCM = tag(constrain_slots(context, "intermediate", out_EBCM, labels::activation_embed_moe, false), "moe_mlpwo");

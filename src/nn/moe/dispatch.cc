@@ -30,7 +30,7 @@ Tensor flat(Tensor weights_TK) { return reshape(weights_TK, {weights_TK.size(0) 
 Tensor weighted(Tensor rows_RM, Tensor weights_R) { return multiply(rows_RM, broadcast(weights_R, rows_RM.shape(), {0})); }
 
 // Rows are weighted once: on their way to the experts or on their way back.
-struct Weights {
+struct RowWeights {
   Tensor of_rows_R;
   bool are_of_inputs;
 
@@ -48,7 +48,7 @@ Dispatched ring(Builder& builder, const Placement& place, Tensor ids_TK, Tensor 
   group.experts_here = place.experts_here;
   const graph::SortedSlots slots = graph::sort_slots(graph::gather(ids_TK, group), index_of(builder, place),
                                                      place.experts_here, row_limit(place, tokens));
-  const Weights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(group)), place.moe.weights_inputs};
+  const RowWeights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(group)), place.moe.weights_inputs};
   return {slots.sizes_E, slots.dropped, [=](Tensor x_TM) { return weights.on_the_way_in(graph::fetch_rows(x_TM, slots, group)); },
           [=](Tensor rows_RM) { return graph::return_rows(rows_RM, slots, weights.on_the_way_back(), tokens, group); }};
 }
@@ -65,7 +65,7 @@ Dispatched all_to_all(Builder& builder, const Placement& place, Tensor ids_TK, T
   const graph::Exchange exchange =
       graph::plan_exchange(counts, index_of(builder, place), place.experts_here,
                            place.experts, slots.order_R.size(0), worst, row_limit(place, tokens));
-  const Weights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(own)), place.moe.weights_inputs};
+  const RowWeights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(own)), place.moe.weights_inputs};
   return {exchange.sizes_E, exchange.dropped,
           [=](Tensor x_TM) { return graph::exchange_rows(weights.on_the_way_in(graph::fetch_rows(x_TM, slots, own)), exchange); },
           [=](Tensor rows_RM) {

@@ -1,7 +1,10 @@
 #include "tests/backend/cpu/kernel_support.h"
+#include "tests/support.h"
 
 namespace moesh::backend::test {
 namespace {
+
+using moesh::test::message_of;
 
 const std::vector<DType>& all_types() {
   static const std::vector<DType> all{DType::float32, DType::bfloat16, DType::float64, DType::int32};
