@@ -186,6 +186,12 @@ class TileProduct {
     return std::max(kTileDepth, round_up(divide_up(depth, chunks), kTileDepth));
   }
 
+  // The number of parts in which columns are packed. Several of them leave more of the L2 cache to the rows that each of them meets.
+  static std::int64_t parts_of(std::int64_t columns, std::int64_t chunk) {
+    const std::int64_t room = kPanelElements / (chunk + kPad);
+    return columns <= round_down(room, kBlock) ? 1 : divide_up(columns, round_down(room * 7 / 8, kBlock));
+  }
+
   // Rows that meet several parts of the columns and are not read in place are packed once, if there is room for all of them. Those that
   // must be transposed go in bands, for which there is room.
   void run_task(const Room& mine, const ProductPart& task, TilePipeline& pipeline) const {
@@ -194,7 +200,7 @@ class TileProduct {
       return run_few_rows(mine, task);
     }
     if (is_held(task)) return run_held(mine, task, pipeline);
-    const std::int64_t chunk = chunk_of(task), parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk + kPad), kBlock));
+    const std::int64_t chunk = chunk_of(task), parts = parts_of(task.columns.size(), chunk);
     const std::int64_t depth_room = std::max(kTileDepth, round_up(of_.depth_of(task.i).size(), kTileDepth));
     const std::int64_t rows_that_stay = parts > 1 ? round_down(Room::kRows / depth_room, kBlock) : 0;
     const bool has_bands = !of_.a_depth_contiguous && rows_that_stay >= kFewestInBand;
