@@ -351,7 +351,10 @@ class TileProduct {
       if (!packed.are_there) packer.rows(of_.lines_of_a(piece.i), {rows.begin + lying, rows.end}, chunk, kBlock, to + lying * depth_room);
       for (std::int64_t first = 0; first < rows.size(); first += kBlock) {
         const Range of_block{row + first, std::min(row + first + kBlock, rows.end)};
-        run_rows(mine, piece, of_block, chunk, first < lying ? nullptr : to + first * depth_room, pipeline);
+        const bfloat16* const of_rows = to + first * depth_room;
+        const bool is_followed = packed.are_there && of_block.end < piece.rows.end;
+        run_rows(mine, piece, of_block, chunk, {first < lying ? nullptr : of_rows, is_followed ? of_rows + kBlock * depth_room : nullptr},
+                 pipeline);
       }
     }
   }
@@ -376,8 +379,16 @@ class TileProduct {
     return std::max(kTileDepth, round_up(divide_up(chunk.size(), pieces), kTileDepth));
   }
 
-  // Multiplies a block of rows with all panels. `packed`: the rows, or null if they are read in place.
-  void run_rows(const Room& mine, const ProductPart& piece, Range rows, Range chunk, const bfloat16* packed, TilePipeline& pipeline) const {
+  // Packed rows of a block: null if they are read in place. Those of the next one: null unless they wait outside the L2 cache.
+  struct PackedRows {
+    const bfloat16* here;
+    const bfloat16* next;
+  };
+
+  // Multiplies a block of rows with all panels.
+  void run_rows(const Room& mine, const ProductPart& piece, Range rows, Range chunk, const PackedRows& of_rows,
+                TilePipeline& pipeline) const {
+    const bfloat16* const packed = of_rows.here;
     const Range depth = of_.depth_of(piece.i);
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth), of_piece = depth_of_piece(chunk);
     const std::int64_t panels = divide_up(piece.columns.size(), kBlock);
@@ -387,6 +398,10 @@ class TileProduct {
     TileBlock block;
     block.row_tiles = divide_up(rows.size(), kTileRows);
     block.passing = passing(piece, chunk);
+    if (of_rows.next != nullptr) {
+      block.ahead = reinterpret_cast<const std::byte*>(of_rows.next);
+      block.ahead_step = round_up(divide_up(kBlock * kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16)), panels), kCacheLineBytes);
+    }
     block.a_pitch = packed == nullptr ? *of_.a_pitch : kTileDepth;
     block.a_below = packed == nullptr ? kTileRows * block.a_pitch : kTileRows * depth_room;
     block.a_step = packed == nullptr ? kTileDepth : kTileRows * kTileDepth;
@@ -417,6 +432,7 @@ class TileProduct {
         if (!is_result && block.add && is_first) of_.load_result(part, block.c, kBlock);
         block.column_tiles = divide_up(width, kTileColumns);
         pipeline.multiply(block);
+        if (block.ahead != nullptr) block.ahead += block.steps * block.ahead_step;
         if (is_result || !is_last) continue;
         if (of_.c_pitch) {
           store_last(rows.size(), width, of_.first_of(part), pipeline);

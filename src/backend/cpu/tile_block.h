@@ -27,6 +27,8 @@ struct TileBlock {
   std::int64_t c_pitch = 0;
   bool add = false;               // whether the sums begin with what c holds
   const float* next_c = nullptr;  // fetched into the L1 cache meanwhile: where the sums of the next block come, at the same pitch
+  const std::byte* ahead = nullptr;  // fetched into the L2 cache meanwhile: what later blocks read,
+  std::int64_t ahead_step = 0;       // so many bytes a step, whole cache lines
 };
 
 // Multiplies blocks one after the other: while one is multiplied, the sums of the block before leave the tiles, and those of the block
