@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "backend/cpu/cache_line.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/tile_instructions.h"
@@ -166,6 +167,10 @@ TEST_F(TileBlocks, AreStoredWhileOthersAreMultiplied) {
       TileBlock block = problem.block();
       const bool is_stored = is_drawn();
       if (is_stored && !block.add) block.c = pipeline.place();
+      if (is_drawn()) {
+        block.ahead = reinterpret_cast<const std::byte*>(problem.a.data());
+        block.ahead_step = draw_of(4) * kCacheLineBytes;
+      }
       pipeline.make_room(block);
       pipeline.multiply(block);
       stored.emplace_back();
