@@ -89,13 +89,17 @@ bool runs_binary(const KernelCall& call) {
     });
   });
 }
+// Whether a result is written with non-temporal stores. Threads' shares of it begin on cache lines if it does.
+bool is_streamed(const View& result) {
+  const bool is_large = result.count() * size_of(result.dtype) >= kStreamingBytes;
+  return is_large && reinterpret_cast<std::uintptr_t>(result.data) % kCacheLineBytes == 0;
+}
 bool runs_cast(const KernelCall& call) {
   if (call.results[0].dtype != DType::bfloat16 || call.operands[0].dtype != DType::float32 || !packs_bfloat16(chosen_isa())) return false;
   const View& result = call.results[0];
-  const bool is_streamed =
-      result.count() * size_of(result.dtype) >= kStreamingBytes && reinterpret_cast<std::uintptr_t>(result.data) % kCacheLineBytes == 0;
+  const bool streams = is_streamed(result);
   for_shares(call, [&](std::int64_t first, std::int64_t count) {
-    (is_streamed ? round_streaming_avx512 : round_avx512)(call.operands[0].as<const float>() + first, count, result.as<bfloat16>() + first);
+    (streams ? round_streaming_avx512 : round_avx512)(call.operands[0].as<const float>() + first, count, result.as<bfloat16>() + first);
   });
   return true;
 }
@@ -116,8 +120,10 @@ bool runs_chain(const KernelCall& call) {
   }
   const Isa isa = chosen_isa();
   if (is_other || (is_narrow ? !packs_bfloat16(isa) : isa < Isa::avx512)) return false;
+  const bool streams = std::all_of(call.results.begin(), call.results.end(), is_streamed);
   for_shares(call, [&](std::int64_t first, std::int64_t count) {
-    (is_narrow ? chain_avx512_bf16 : chain_avx512)(call, first, first + count);
+    (is_narrow ? chain_avx512_bf16 : chain_avx512)(call, first, first + count, streams);
+    if (streams) fence_streaming_stores();
   });
   return true;
 }

@@ -5,10 +5,8 @@
 
 #include "backend/cpu/intrinsics.h"
 
-#include "backend/cpu/cache_line.h"
 #include "backend/cpu/exp_avx512.h"
 #include "backend/cpu/lanes_avx512.h"
-#include "backend/cpu/pack.h"
 
 #define MOESH_INSTRUCTIONS "avx512f,avx512bw"
 
@@ -29,7 +27,9 @@ struct Floats {
 
 MOESH_ELEMENTWISE(float, Floats)
 
-MOESH_TARGET void chain_avx512(const KernelCall& call, std::int64_t begin, std::int64_t end) { run_chain<Floats>(call, begin, end); }
+MOESH_TARGET void chain_avx512(const KernelCall& call, std::int64_t begin, std::int64_t end, bool streams) {
+  run_chain<Floats>(call, begin, end, streams);
+}
 
 }  // namespace moesh::backend::cpu
 #endif

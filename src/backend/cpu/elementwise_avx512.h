@@ -42,10 +42,10 @@ MOESH_ELEMENTWISE(bfloat16);
 #undef MOESH_ELEMENTWISE
 
 // Elements `begin` to `end` of a chain of these functions and of casts, all of whose values are float32. Each step rounds its result. A
-// result may be in place of an operand.
-void chain_avx512(const KernelCall& call, std::int64_t begin, std::int64_t end);
+// result may be in place of an operand. Streams: with non-temporal stores, where each result begins on a cache line.
+void chain_avx512(const KernelCall& call, std::int64_t begin, std::int64_t end, bool streams);
 // The same for values in float32 and bfloat16.
-void chain_avx512_bf16(const KernelCall& call, std::int64_t begin, std::int64_t end);
+void chain_avx512_bf16(const KernelCall& call, std::int64_t begin, std::int64_t end, bool streams);
 
 void round_avx512(const float* x, std::int64_t count, bfloat16* y);
 // The same with non-temporal stores, for y that begins on a cache line. Other threads may read y afterwards.

@@ -5,7 +5,6 @@
 
 #include "backend/cpu/intrinsics.h"
 
-#include "backend/cpu/cache_line.h"
 #include "backend/cpu/exp_avx512.h"
 #include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/pack.h"
@@ -30,10 +29,6 @@ struct Halves {
 
   // Two elements are one word. To widen them takes half as many instructions if those at even places, which are in the low halves, come
   // first. What is written has been rounded.
-  static constexpr __mmask32 kAllPairs = ~0u;
-  MOESH_INLINE static __mmask32 first_pairs(std::int64_t count) {
-    return count >= 2 * kLanes16 ? kAllPairs : count <= 0 ? 0 : (1u << count) - 1;
-  }
   MOESH_INLINE static void read_pairs(const bfloat16* from, __mmask32 which, float* to) {
     const __m512i pairs = _mm512_maskz_loadu_epi16(which, from);
     _mm512_store_si512(to, _mm512_slli_epi32(pairs, 16));
@@ -51,7 +46,9 @@ struct Halves {
 
 MOESH_ELEMENTWISE(bfloat16, Halves)
 
-MOESH_TARGET void chain_avx512_bf16(const KernelCall& call, std::int64_t begin, std::int64_t end) { run_chain<Halves>(call, begin, end); }
+MOESH_TARGET void chain_avx512_bf16(const KernelCall& call, std::int64_t begin, std::int64_t end, bool streams) {
+  run_chain<Halves>(call, begin, end, streams);
+}
 
 MOESH_TARGET void round_avx512(const float* x, std::int64_t count, bfloat16* y) { ForAll<Halves>{count, y}.run(Same{}, x); }
 

@@ -347,7 +347,7 @@ MOESH_INLINE void read_piece(const T* from, std::int64_t count, float* to) {
   if constexpr (in_pairs) {
 #pragma GCC unroll 4
     for (std::int64_t i = 0; i < kPiece; i += 2 * kLanes16) {
-      Words::read_pairs(from + i, count >= kPiece ? Words::kAllPairs : Words::first_pairs(count - i), to + i);
+      Words::read_pairs(from + i, first_of_32(count - i), to + i);
     }
   } else {
 #pragma GCC unroll 8
@@ -362,7 +362,7 @@ MOESH_INLINE void write_all(const float* from, std::int64_t count, T* to) {
   if constexpr (in_pairs) {
 #pragma GCC unroll 4
     for (std::int64_t i = 0; i < kPiece; i += 2 * kLanes16) {
-      Words::template write_pairs<streams>(to + i, count >= kPiece ? Words::kAllPairs : Words::first_pairs(count - i), from + i);
+      Words::template write_pairs<streams>(to + i, first_of_32(count - i), from + i);
     }
   } else {
 #pragma GCC unroll 8
@@ -379,20 +379,11 @@ MOESH_INLINE void write_piece(const float* from, std::int64_t count, bool stream
   else write_all<Words, in_pairs, false>(from, count, to);
 }
 
-// Whether the results of a chain are written with non-temporal stores, from an element on.
-inline bool streams_results(const KernelCall& call, std::int64_t begin) {
-  return std::all_of(call.results.begin(), call.results.end(), [&](const View& result) {
-    const std::int64_t size = size_of(result.dtype);
-    return result.count() * size >= kStreamingBytes && reinterpret_cast<std::uintptr_t>(result.raw() + begin * size) % kCacheLineBytes == 0;
-  });
-}
-
 template <typename Words, bool in_pairs>
-MOESH_INLINE void run_chain_in(const KernelCall& call, std::int64_t begin, std::int64_t end) {
+MOESH_INLINE void run_chain_in(const KernelCall& call, std::int64_t begin, std::int64_t end, bool streams) {
   using T = typename Words::Element;
   const auto& chain = std::get<graph::ChainOf>(call.attributes);
   const auto is_wide = [](DType dtype) { return !in_pairs && dtype == DType::float32; };
-  const bool streams = streams_results(call, begin);
   alignas(64) float values[kMostChainValues][kPiece];
   for (; begin < end; begin += kPiece) {
     const std::int64_t count = end - begin;
@@ -415,20 +406,19 @@ MOESH_INLINE void run_chain_in(const KernelCall& call, std::int64_t begin, std::
       else write_piece<Words, in_pairs>(from, count, streams, static_cast<T*>(result.data) + begin);
     }
   }
-  if (streams) fence_streaming_stores();
 }
 
 // Elements `begin` to `end` of a chain's results. Operands and results are floats or what Words reads and writes.
 template <typename Words>
-MOESH_INLINE void run_chain(const KernelCall& call, std::int64_t begin, std::int64_t end) {
+MOESH_INLINE void run_chain(const KernelCall& call, std::int64_t begin, std::int64_t end, bool streams) {
   if constexpr (Words::kHasPairs) {
     const auto is_wide = [](const auto& of) { return of.dtype == DType::float32; };
     const auto& steps = std::get<graph::ChainOf>(call.attributes).steps;
     if (std::none_of(call.operands.begin(), call.operands.end(), is_wide) && std::none_of(steps.begin(), steps.end(), is_wide)) {
-      return run_chain_in<Words, true>(call, begin, end);
+      return run_chain_in<Words, true>(call, begin, end, streams);
     }
   }
-  run_chain_in<Words, false>(call, begin, end);
+  run_chain_in<Words, false>(call, begin, end, streams);
 }
 
 #define MOESH_ELEMENTWISE(T, WORDS)                                                                                              \

@@ -352,7 +352,7 @@ class TileProduct {
       for (std::int64_t first = 0; first < rows.size(); first += kBlock) {
         const Range of_block{row + first, std::min(row + first + kBlock, rows.end)};
         const bfloat16* const of_rows = to + first * depth_room;
-        const bool is_followed = packed.are_there && of_block.end < piece.rows.end;
+        const bool is_followed = packed.are_there && !rows_lie && of_block.end < piece.rows.end;
         run_rows(mine, piece, of_block, chunk, {first < lying ? nullptr : of_rows, is_followed ? of_rows + kBlock * depth_room : nullptr},
                  pipeline);
       }
@@ -432,7 +432,7 @@ class TileProduct {
         if (!is_result && block.add && is_first) of_.load_result(part, block.c, kBlock);
         block.column_tiles = divide_up(width, kTileColumns);
         pipeline.multiply(block);
-        if (block.ahead != nullptr) block.ahead += block.steps * block.ahead_step;
+        block.ahead += block.steps * block.ahead_step;
         if (is_result || !is_last) continue;
         if (of_.c_pitch) {
           store_last(rows.size(), width, of_.first_of(part), pipeline);

@@ -242,7 +242,7 @@ MOESH_TARGET void pack_tiles_transposed_avx512(const bfloat16* data, std::int64_
     const Range ahead{p + kTransposedAhead, std::min(p + kTransposedAhead + kTileDepth, size)};
     for (std::int64_t next = ahead.begin; next < ahead.end; ++next) prefetch(data + depth[next], count);
     for (std::int64_t begin = 0; begin < count; begin += kLines) {
-      const auto which = static_cast<__mmask32>(begin + kLines <= count ? ~0u : (1u << (count - begin)) - 1);
+      const auto which = first_of_32(count - begin);
       bfloat16* const to = out + begin * room + p * kTileRows;
       transpose_two_tiles(data + begin, which, depth + p, size - p, reinterpret_cast<std::byte*>(to),
                           reinterpret_cast<std::byte*>(to + kTileRows * room));

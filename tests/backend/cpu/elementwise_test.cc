@@ -156,6 +156,14 @@ TEST(Elementwise, ChainsAreThePlainOnes) {
   }
 }
 
+Tensor part_of(const Tensor& whole, std::int64_t first, std::int64_t count) {
+  Tensor part(whole.dtype, {count});
+  std::memcpy(part.bytes.data(), whole.bytes.data() + first * size_of(whole.dtype), part.bytes.size());
+  return part;
+}
+
+std::byte* next_line(std::byte* at) { return reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(at) + 63) / 64 * 64); }
+
 // The result is large enough for non-temporal stores, except for its last elements, and unless it does not begin on a cache line.
 TEST(Elementwise, ALargeCastIsThatOfItsParts) {
   constexpr std::int64_t kCount = 8 * 1024 * 1024 / 2 + 77, kPart = 1000003;
@@ -164,14 +172,13 @@ TEST(Elementwise, ALargeCastIsThatOfItsParts) {
     const With with(isa);
     Tensor parts(DType::bfloat16, {kCount});
     for (std::int64_t first = 0; first < kCount; first += kPart) {
-      Tensor part(DType::float32, {std::min(kPart, kCount - first)});
-      std::memcpy(part.bytes.data(), x.bytes.data() + first * 4, part.bytes.size());
+      const Tensor part = part_of(x, first, std::min(kPart, kCount - first));
       const Tensor made = run({Op::cast, {}, {part}, {Tensor(DType::bfloat16, part.shape)}})[0];
       std::memcpy(parts.bytes.data() + first * 2, made.bytes.data(), made.bytes.size());
     }
     for (const std::int64_t shift : {0, 2}) {
       std::vector<std::byte> memory(static_cast<std::size_t>(kCount * 2 + 128));
-      auto* const line = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory.data()) + 63) / 64 * 64);
+      std::byte* const line = next_line(memory.data());
       std::vector<View> given{x.view()}, result{View{line + shift, DType::bfloat16, {kCount}}};
       Workers workers(2);
       cpu::find_kernel(Op::cast)({{}, given, result, workers});
@@ -194,10 +201,7 @@ TEST(Elementwise, ALargeChainIsThatOfItsParts) {
         Tensors parts(chain.result_count(), Tensor(dtype, {count}));
         for (std::int64_t first = 0; first < count; first += kPart) {
           Tensors of_part;
-          for (const Tensor& operand : operands) {
-            of_part.emplace_back(dtype, Shape{std::min(kPart, count - first)});
-            std::memcpy(of_part.back().bytes.data(), operand.bytes.data() + first * size, of_part.back().bytes.size());
-          }
+          for (const Tensor& operand : operands) of_part.push_back(part_of(operand, first, std::min(kPart, count - first)));
           const Tensors made = run({Op::chain, chain, of_part, Tensors(chain.result_count(), of_part[0])});
           for (std::size_t i = 0; i < made.size(); ++i) {
             std::memcpy(parts[i].bytes.data() + first * size, made[i].bytes.data(), made[i].bytes.size());
@@ -208,7 +212,7 @@ TEST(Elementwise, ALargeChainIsThatOfItsParts) {
           std::byte* next = memory.data();
           std::vector<View> given;
           for (const Tensor& operand : operands) {
-            next = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(next) + 63) / 64 * 64) + shift;
+            next = next_line(next) + shift;
             std::memcpy(next, operand.bytes.data(), operand.bytes.size());
             given.push_back({next, dtype, {count}});
             next += operand.bytes.size();
