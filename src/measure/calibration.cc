@@ -18,8 +18,7 @@ struct Sum {
   double work = 0, seconds = 0, count = 0;
 };
 
-// Quotes any text for YAML.
-std::string quoted(std::string_view text) {
+std::string quoted_for_yaml(std::string_view text) {
   std::string made = "'";
   for (const char c : text) made += std::string(c == '\'' ? 2 : 1, c);
   return made + "'";
@@ -79,7 +78,7 @@ std::string hardware_file(const MachineFacts& facts, const MachineRates& rates, 
       "sizes:\n"
       "  most: 4096\n"
       "measured:\n",
-      quoted(facts.title), quoted(fmt::format("measured on {}, with {}", facts.date, counted(facts.threads, "thread"))),
+      quoted_for_yaml(facts.title), quoted_for_yaml(fmt::format("measured on {}, with {}", facts.date, counted(facts.threads, "thread"))),
       rates.bfloat16.large, rates.float32.large, facts.memory_bytes, rates.stream, rates.stream / 2);
   for (const auto& [name, points] : times) text += fmt::format("  {}: {}\n", name, points_text(points));
   return text;

@@ -93,9 +93,9 @@ std::vector<Block> pieces_of(const Trained& trained, DType dtype) {
 }
 
 // Memory that holds one piece at a time.
-using Room = std::shared_ptr<std::vector<std::byte>>;
+using SharedBytes = std::shared_ptr<std::vector<std::byte>>;
 
-Part room_for(const Room& room, const Block& block, DType dtype) {
+Part room_for(const SharedBytes& room, const Block& block, DType dtype) {
   room->resize(static_cast<std::size_t>(store::elements_of(block) * size_of(dtype)));
   return store::dense_part(block, dtype, room->data());
 }
@@ -169,7 +169,7 @@ class Outgoing {
   store::LayerNames layers_;
   std::vector<store::WrittenTensor> written_;
   std::vector<store::HuggingFaceTensor> tensors_;
-  Room room_ = std::make_shared<std::vector<std::byte>>();
+  SharedBytes room_ = std::make_shared<std::vector<std::byte>>();
 };
 
 Converted sum_of(const std::vector<store::WrittenTensor>& written) {
@@ -298,7 +298,7 @@ Converted rewrite_hugging_face(const Conversion& conversion) {
   std::vector<store::WrittenTensor> written;
   for (const auto& [name, shape] : weights.shapes())
     written.push_back({name, conversion.dtype ? store::StoredType{*conversion.dtype} : weights.type(name), shape});
-  const Room room = std::make_shared<std::vector<std::byte>>();
+  const SharedBytes room = std::make_shared<std::vector<std::byte>>();
   write_with_progress(folder, written, conversion, [&](std::size_t index) {
     const store::WrittenTensor& of = written[index];
     const store::Numbers numbers = weights.read(of.name);

@@ -72,7 +72,7 @@ Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::
   return made;
 }
 
-std::span<const std::int32_t> values_of(const Array& rows) {
+std::span<const std::int32_t> ids_of(const Array& rows) {
   return {rows.as<std::int32_t>(), static_cast<std::size_t>(elements(rows.view.shape))};
 }
 
@@ -80,7 +80,7 @@ std::span<const std::int32_t> values_of(const Array& rows) {
 Array ahead(const Batch& batch, const models::InputAhead& of, run::Pool& pool) {
   const Array& rows = batch.at(of.input);
   const Array& segments = batch.at(models::inputs::segments);
-  return integers(pool, models::values_ahead(values_of(rows), values_of(segments), rows.view.shape.back(), of.module), rows.view.shape);
+  return integers(pool, models::values_ahead(ids_of(rows), ids_of(segments), rows.view.shape.back(), of.module), rows.view.shape);
 }
 
 }  // namespace

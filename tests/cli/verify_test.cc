@@ -72,15 +72,15 @@ Outcome expect_as_on_one_device(const std::string& request) {
   return held;
 }
 
-constexpr const char* kOnTwo =
+constexpr const char* kTinyOnTwo =
     "base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 base_num_kv_heads=2 head_dim=8 vocab_size=256 "
     "max_target_length=16 per_device_batch_size=1 compile_topology=cpu-2 ici_fsdp_parallelism=2 ";
 
 TEST(VerifyCommand, HoldsALayoutWithMicrobatchesAgainstOneDevice) {
-  expect_as_on_one_device(std::string(kOnTwo) + "steps=2 gradient_accumulation_steps=3");
+  expect_as_on_one_device(std::string(kTinyOnTwo) + "steps=2 gradient_accumulation_steps=3");
 }
 
-TEST(VerifyCommand, HoldsALayoutOfSeveralOwnersAgainstOneDevice) { expect_as_on_one_device(std::string(kOnTwo) + "steps=1 owners=2"); }
+TEST(VerifyCommand, HoldsALayoutOfSeveralOwnersAgainstOneDevice) { expect_as_on_one_device(std::string(kTinyOnTwo) + "steps=1 owners=2"); }
 
 // Softmax cancels the biases of keys, so their gradients are rounding errors, of which Adam makes whole steps.
 TEST(VerifyCommand, TakesNoStepsOfRoundingErrorsForADifference) {

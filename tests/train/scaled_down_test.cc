@@ -22,9 +22,9 @@ const std::string kDeepseek =
 class ScaledDown : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ScaledDown, MovesWhatIsListedAhead) {
-  constexpr std::int64_t kSteps = 2;
+  constexpr std::int64_t steps = 2;
   test::Training training(GetParam() + " owners=4");
-  for (std::int64_t step = 0; step < kSteps; ++step) training.trainer.step(training.batch(step));
+  for (std::int64_t step = 0; step < steps; ++step) training.trainer.step(training.batch(step));
   const run::Audit audit = training.trainer.audit();
   EXPECT_EQ(audit.difference(), "");
   std::map<plan::InstructionId, run::AuditLine> done;
@@ -37,8 +37,8 @@ TEST_P(ScaledDown, MovesWhatIsListedAhead) {
   for (const forecast::Sent& sent : ahead.collectives) {
     ASSERT_TRUE(done.contains(sent.instruction)) << sent.name;
     const run::AuditLine& line = done[sent.instruction];
-    EXPECT_EQ(line.runs, kSteps * sent.what.runs) << sent.cause;
-    const double listed = static_cast<double>(kSteps * session.mesh.devices()) * sent.what.total_wire_bytes();
+    EXPECT_EQ(line.runs, steps * sent.what.runs) << sent.cause;
+    const double listed = static_cast<double>(steps * session.mesh.devices()) * sent.what.total_wire_bytes();
     if (line.is_bound) {
       EXPECT_LE(static_cast<double>(line.bytes), 2 * listed) << sent.cause << ": listed for an even router";
     } else {

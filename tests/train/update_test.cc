@@ -120,10 +120,10 @@ Rule sgd() {
 TEST(Sgd, IsItsFormula) { hold_to(sgd(), "opt_type=sgd"); }
 
 // The dims of a stacked parameter that are the layers, the matrix's rows and its columns.
-struct Matrix {
+struct MatrixOf {
   std::vector<int> layers, rows, columns;
 };
-const std::map<std::string, Matrix> kMatrices{
+const std::map<std::string, MatrixOf> kMatrices{
     {"decoder/layers/self_attention/query/kernel", {{1}, {0}, {2, 3}}},
     {"decoder/layers/self_attention/key/kernel", {{1}, {0}, {2, 3}}},
     {"decoder/layers/self_attention/value/kernel", {{1}, {0}, {2, 3}}},
@@ -195,7 +195,7 @@ std::vector<std::size_t> offsets(const Shape& shape, const std::vector<int>& dim
 }
 
 // The orthogonalised matrix of each layer, times `scale(rows, columns)`.
-Numbers muon_direction_of(const Numbers& momentum, const Shape& shape, const Matrix& of,
+Numbers muon_direction_of(const Numbers& momentum, const Shape& shape, const MatrixOf& of,
                           const std::function<double(double, double)>& scale) {
   Numbers made(momentum.size());
   const auto rows = offsets(shape, of.rows);
@@ -287,15 +287,15 @@ TEST(Muon, TakesAsManyLayersAtATimeAsGiveEachDeviceAMatrix) {
                                               "num_experts_per_tok=2 base_moe_mlp_dim=20 base_num_decoder_layers=6";
   std::deque<Updating> all;
   for (const std::int64_t devices : {1, 2, 4, 8}) all.emplace_back(request, devices);
-  using Counts = std::vector<std::int64_t>;
-  const auto sorted = [](Counts counts) {
+  using LoopCounts = std::vector<std::int64_t>;
+  const auto sorted = [](LoopCounts counts) {
     std::sort(counts.begin(), counts.end());
     return counts;
   };
-  EXPECT_EQ(sorted(loops_of(all[0])), Counts(8, 6)) << "query, key, value, out, the router and three of experts";
-  EXPECT_EQ(sorted(loops_of(all[1])), (Counts{3, 3, 3, 3, 3, 6, 6, 6}));
-  EXPECT_EQ(sorted(loops_of(all[2])), (Counts{6, 6, 6})) ;
-  EXPECT_EQ(sorted(loops_of(all[3])), (Counts{3, 3, 3}));
+  EXPECT_EQ(sorted(loops_of(all[0])), LoopCounts(8, 6)) << "query, key, value, out, the router and three of experts";
+  EXPECT_EQ(sorted(loops_of(all[1])), (LoopCounts{3, 3, 3, 3, 3, 6, 6, 6}));
+  EXPECT_EQ(sorted(loops_of(all[2])), (LoopCounts{6, 6, 6}));
+  EXPECT_EQ(sorted(loops_of(all[3])), (LoopCounts{3, 3, 3}));
   for (unsigned step = 1; step <= 3; ++step) {
     const std::vector<Numbers> gradients = random_gradients(all[0], step);
     for (Updating& updating : all) updating.update(gradients);

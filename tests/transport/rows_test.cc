@@ -4,8 +4,6 @@
 namespace moesh::backend::test {
 namespace {
 
-Tensor integers(Shape shape, const std::vector<double>& all) { return values(DType::int32, std::move(shape), all); }
-
 // Runs an op of one operand on one device of a group; `all` has the operand of every device.
 Tensor of_group(Op op, const Tensors& all, const Tensor& like, std::int64_t member) {
   const auto members = static_cast<std::int64_t>(all.size());
@@ -143,7 +141,7 @@ TEST(Rows, FetchingAndReturningAreTransposes) {
   }
 }
 
-Tensors plan(const Tensor& counts, std::int64_t index, std::int64_t experts_here, std::int64_t limit) {
+Tensors exchange_plan(const Tensor& counts, std::int64_t index, std::int64_t experts_here, std::int64_t limit) {
   return run({Op::plan_exchange,
                     SortSlotsOf{limit},
                     {counts, integers({}, {static_cast<double>(index)})},
@@ -159,7 +157,7 @@ struct Exchanged {
 
   explicit Exchanged(std::int64_t limit) {
     for (std::int64_t m = 0; m < 2; ++m) {
-      const Tensors made = plan(counts, m, 2, limit);
+      const Tensors made = exchange_plan(counts, m, 2, limit);
       kept.push_back(made[0]);
       sizes.push_back(made[1]);
       received.push_back(noise(DType::float64, {static_cast<std::int64_t>(made[1].at(0) + made[1].at(1)), 3}, 3 + static_cast<unsigned>(m)));

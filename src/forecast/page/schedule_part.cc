@@ -18,7 +18,7 @@ using page::escaped;
 using plan::InstructionId;
 
 constexpr double kScheduleLeft = 110, kScheduleRight = kDrawn - 12, kLane = 40, kGap = 10, kMemoryLane = 56;
-constexpr std::size_t kScheduleBins = 525, kMostNamed = 4;
+constexpr std::size_t kScheduleBins = 525, kMostInLegend = 4;
 constexpr double kLeastDrawn = 0.25;  // in pixels
 
 // The name of a link by its index in the chip's list: "ici".
@@ -240,7 +240,7 @@ std::string longest_waits(const Course& course, const LayerWindow& window) {
   }
   std::stable_sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> words;
-  for (std::size_t i = 0; i < std::min(kMostNamed, waits.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kMostInLegend, waits.size()); ++i)
     words.push_back(fmt::format("{} ({} for {}, {})", waits[i].second->name, waits[i].second->kind,
                                 short_name(waits[i].second->cause), human_seconds(waits[i].first)));
   return words.empty() ? "" : "; kernels wait longest for " + join(words, ", ");

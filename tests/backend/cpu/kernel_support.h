@@ -57,6 +57,8 @@ inline Tensor values(DType dtype, Shape shape, const std::vector<double>& all) {
   return made;
 }
 
+inline Tensor integers(Shape shape, const std::vector<double>& all) { return values(DType::int32, std::move(shape), all); }
+
 // Uniform in [low, high).
 inline Tensor noise(DType dtype, Shape shape, unsigned seed, double low = -1, double high = 1) {
   Tensor made(dtype, std::move(shape));

@@ -14,8 +14,6 @@ Tensors held(const Call& call) {
   return made;
 }
 
-Tensor integers(Shape shape, const std::vector<double>& all) { return values(DType::int32, std::move(shape), all); }
-
 TEST(DevicesOfAGroup, ADeviceKnowsItsPlace) {
   EXPECT_EQ(held({Op::device_index, GroupOf{{}, 5}, {}, {Tensor(DType::int32, {})}, 3})[0].at(0), 3);
 }
