@@ -1,7 +1,9 @@
 # Has a target's sources compiled several at a time: most of what the compiler reads and instantiates is the same for them all. Names in
 # their unnamed namespaces differ, so that it does not matter which are compiled together.
 function(moesh_compile_together target most)
-  if(MOESH_SANITIZE)
+  if(MOESH_TOGETHER)
+    set(most ${MOESH_TOGETHER})
+  elseif(MOESH_SANITIZE)
     math(EXPR most "${most} / 4")  # forty tests would take 4 GB and three minutes
   endif()
   get_target_property(sources ${target} SOURCES)

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "base/clock.h"
 #include "base/streams.h"
 #include "base/terminal.h"
 #include "base/text.h"
@@ -12,7 +13,6 @@
 namespace moesh {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr double kRedraw = 0.1;  // seconds between redraws on a terminal

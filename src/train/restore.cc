@@ -113,15 +113,15 @@ void check_fit(const std::vector<Target>& targets, const store::Checkpoint& chec
   Fit fit = fit_of(targets, checkpoint.index());
   if (may_be_left == Unread::prediction_modules) std::erase_if(fit.unused, models::is_of_module);
   const std::string& where = checkpoint.folder();
-  constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
-  if (!fit.other.empty()) refuse("the checkpoint is of another model: " + few_of(fit.other), where, kFix);
-  if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + few_of(fit.unused), where, kFix);
+  constexpr const char* kGoOn = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
+  if (!fit.other.empty()) refuse("the checkpoint is of another model: " + few_of(fit.other), where, kGoOn);
+  if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + few_of(fit.unused), where, kGoOn);
   if (fit.missing.empty()) return;
   const bool lacks_moments_alone = std::all_of(fit.missing.begin(), fit.missing.end(), partition::is_moment);
   refuse("the checkpoint lacks " + few_of(fit.missing), where,
          lacks_moments_alone ? "train what it was saved with (opt_type, trainable_parameters_mask), or begin a run with its parameters: "
                                "load_parameters_path"
-                             : kFix);
+                             : kGoOn);
 }
 
 void restore(const std::vector<Target>& targets, store::Checkpoint& checkpoint, backend::Workers& workers) {
