@@ -63,8 +63,8 @@ TEST(Build, TellsHowTestsAreRun) {
   EXPECT_EQ(status_of("'" + (test::source_folder() / "moesh").string() + "' test -h"), 0);
 }
 
-// The fuzzers are built by clang, which rejects some code that GCC accepts. All sources are compiled together, so that no two of them can
-// clash once a new one has moved them into one unit.
+// The fuzzers are built by clang, which rejects some code that GCC accepts. What is not a kernel is compiled as one unit, so names that
+// clash are found at once, and not when a new file moves two others into one unit.
 TEST(BuildSlow, ClangTakesEverySource) {
   const test::TemporaryFolder folder;
   const std::string build = "cmake -S '" + test::source_folder().string() + "' -B '" + folder.path() +
