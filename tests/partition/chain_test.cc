@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/cpu/elementwise_avx512.h"
 #include "base/text.h"
 #include "graph/parse.h"
 #include "graph/print.h"
@@ -135,7 +136,8 @@ TEST(Chain, LeavesNumbersThatAreNotFloating) {
 
 // Chains are made in the layers of a model too, in bodies of repeats and of regions.
 TEST(Chain, IsMadeInsideOfLayers) {
-  for (const std::string more : {"", "scan_layers=false", "ici_expert_parallelism=2 compile_topology=cpu-2",
+  for (const std::string more : {"", "scan_layers=false", "remat_policy=everything",
+                                 "ici_expert_parallelism=2 compile_topology=cpu-2",
                                  "ici_expert_parallelism=2 use_ring_of_experts=true compile_topology=cpu-2",
                                  "sparse_matmul=false capacity_factor=1.25 ici_fsdp_parallelism=2 compile_topology=cpu-2"}) {
     const test::Training training(test::kTinyMixtral + "num_experts=4 base_mlp_dim=64 base_moe_mlp_dim=64 max_target_length=64 " + more);
@@ -143,6 +145,10 @@ TEST(Chain, IsMadeInsideOfLayers) {
     for (const plan::Instruction& of : training.trainer.plan().instructions) {
       chains += of.op == graph::Op::chain ? 1 : 0;
       joined += of.op == graph::Op::chain && of.results.size() > 1 ? 1 : 0;
+#if defined(__x86_64__)
+      const auto* chain = std::get_if<graph::ChainOf>(&of.attributes);
+      EXPECT_TRUE(chain == nullptr || backend::cpu::is_compiled(*chain, of.operands.size())) << of.path << " " << more;
+#endif
       EXPECT_FALSE(of.op == graph::Op::unary_grad && of.path.ends_with("silu'")) << of.path << " " << more;
     }
     EXPECT_GT(chains, 0) << more;

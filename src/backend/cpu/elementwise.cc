@@ -120,7 +120,11 @@ bool runs_chain(const KernelCall& call) {
   }
   const Isa isa = chosen_isa();
   if (is_other || (is_narrow ? !packs_bfloat16(isa) : isa < Isa::avx512)) return false;
-  const bool streams = std::all_of(call.results.begin(), call.results.end(), is_streamed);
+  const auto is_in_place = [&](const View& result) {
+    return std::any_of(call.operands.begin(), call.operands.end(), [&](const View& operand) { return operand.data == result.data; });
+  };
+  const bool streams = std::all_of(call.results.begin(), call.results.end(), is_streamed) &&
+                       std::none_of(call.results.begin(), call.results.end(), is_in_place);
   for_shares(call, [&](std::int64_t first, std::int64_t count) {
     (is_narrow ? chain_avx512_bf16 : chain_avx512)(call, first, first + count, streams);
     if (streams) fence_streaming_stores();

@@ -47,6 +47,9 @@ void chain_avx512(const KernelCall& call, std::int64_t begin, std::int64_t end, 
 // The same for values in float32 and bfloat16.
 void chain_avx512_bf16(const KernelCall& call, std::int64_t begin, std::int64_t end, bool streams);
 
+// Whether a chain is one of those that are compiled as a whole (see compiled_chains.h), which takes two thirds of the time.
+bool is_compiled(const graph::ChainOf& chain, std::size_t operands);
+
 void round_avx512(const float* x, std::int64_t count, bfloat16* y);
 // The same with non-temporal stores, for y that begins on a cache line. Other threads may read y afterwards.
 void round_streaming_avx512(const float* x, std::int64_t count, bfloat16* y);

@@ -27,7 +27,7 @@ constexpr std::int64_t kPanelElements = 512 * (1024 + kPad);  // elements of pac
 constexpr std::int64_t kSumElements = 512 * 1024;             // sums that wait for the next chunk of the depth
 constexpr std::int64_t kBlock = 2 * kTileRows;                // rows and columns of a block
 constexpr std::int64_t kBlockElements = kBlock * kBlock;
-constexpr std::int64_t kRowsTogether = 2 * kBlock;         // rows that are packed together
+constexpr std::int64_t kRowsTogether = 4 * kBlock;         // rows that are packed together
 constexpr std::int64_t kPiece = 512;                       // depth of rows that stay in the L1 cache
 constexpr std::int64_t kFewRows = kBlock;                  // at most this many rows meet b in pieces that the L1 cache holds
 constexpr std::int64_t kFewDepth = 64, kFewColumns = 128;  // of such a piece
@@ -352,9 +352,12 @@ class TileProduct {
       for (std::int64_t first = 0; first < rows.size(); first += kBlock) {
         const Range of_block{row + first, std::min(row + first + kBlock, rows.end)};
         const bfloat16* const of_rows = to + first * depth_room;
-        const bool is_followed = packed.are_there && !rows_lie && of_block.end < piece.rows.end;
-        run_rows(mine, piece, of_block, chunk, {first < lying ? nullptr : of_rows, is_followed ? of_rows + kBlock * depth_room : nullptr},
-                 pipeline);
+        const bfloat16* next = nullptr;
+        if (of_block.end < piece.rows.end) {
+          if (rows_lie && !a_passes(piece)) next = of_.element_of_a(piece.i, of_block.end, chunk.begin);
+          if (!rows_lie && packed.are_there) next = of_rows + kBlock * depth_room;
+        }
+        run_rows(mine, piece, of_block, chunk, {first < lying ? nullptr : of_rows, next}, pipeline);
       }
     }
   }
@@ -379,16 +382,29 @@ class TileProduct {
     return std::max(kTileDepth, round_up(divide_up(chunk.size(), pieces), kTileDepth));
   }
 
-  // Packed rows of a block: null if they are read in place. Those of the next one: null unless they wait outside the L2 cache.
-  struct PackedRows {
-    const bfloat16* here;
-    const bfloat16* next;
+  struct RowsOfBlock {
+    const bfloat16* packed;  // null if they are read in place
+    const bfloat16* next;    // those of the next block, which lie likewise, if they are fetched meanwhile
   };
 
+  // What is fetched of the next block's rows, at a piece that begins at `depth`, beside one of the panels: each of them has its share.
+  LinesAhead part_of_next(const RowsOfBlock& of_rows, std::int64_t depth, std::int64_t steps, std::int64_t panel,
+                          std::int64_t panels) const {
+    constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));
+    const std::int64_t share = divide_up(kBlock, panels), before = panel * share;
+    const std::int64_t lines = std::clamp<std::int64_t>(kBlock - before, 0, share);
+    const auto from = [&](std::int64_t elements) { return reinterpret_cast<const std::byte*>(of_rows.next + elements); };
+    if (of_rows.packed == nullptr) {
+      return {.first = from(depth + before * *of_.a_pitch), .lines = lines, .pitch = *of_.a_pitch * kElement, .step = kCacheLineBytes};
+    }
+    const std::int64_t steps_before = depth / kTileDepth * kBlock + before * steps;
+    return {.first = from(steps_before * kTileDepth), .lines = lines, .pitch = kCacheLineBytes, .step = lines * kCacheLineBytes};
+  }
+
   // Multiplies a block of rows with all panels.
-  void run_rows(const Room& mine, const ProductPart& piece, Range rows, Range chunk, const PackedRows& of_rows,
+  void run_rows(const Room& mine, const ProductPart& piece, Range rows, Range chunk, const RowsOfBlock& of_rows,
                 TilePipeline& pipeline) const {
-    const bfloat16* const packed = of_rows.here;
+    const bfloat16* const packed = of_rows.packed;
     const Range depth = of_.depth_of(piece.i);
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth), of_piece = depth_of_piece(chunk);
     const std::int64_t panels = divide_up(piece.columns.size(), kBlock);
@@ -398,10 +414,6 @@ class TileProduct {
     TileBlock block;
     block.row_tiles = divide_up(rows.size(), kTileRows);
     block.passing = passing(piece, chunk);
-    if (of_rows.next != nullptr) {
-      block.ahead = reinterpret_cast<const std::byte*>(of_rows.next);
-      block.ahead_step = round_up(divide_up(kBlock * kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16)), panels), kCacheLineBytes);
-    }
     block.a_pitch = packed == nullptr ? *of_.a_pitch : kTileDepth;
     block.a_below = packed == nullptr ? kTileRows * block.a_pitch : kTileRows * depth_room;
     block.a_step = packed == nullptr ? kTileDepth : kTileRows * kTileDepth;
@@ -431,8 +443,8 @@ class TileProduct {
         else pipeline.make_room(block);
         if (!is_result && block.add && is_first) of_.load_result(part, block.c, kBlock);
         block.column_tiles = divide_up(width, kTileColumns);
+        if (of_rows.next != nullptr) block.ahead = part_of_next(of_rows, begin - chunk.begin, block.steps, panel, panels);
         pipeline.multiply(block);
-        block.ahead += block.steps * block.ahead_step;
         if (is_result || !is_last) continue;
         if (of_.c_pitch) {
           store_last(rows.size(), width, of_.first_of(part), pipeline);

@@ -151,12 +151,9 @@ MOESH_INLINE void pack_pairs(const bfloat16* data, std::int64_t panels, const st
                              std::int64_t of_panel, bfloat16* out) {
   for (std::int64_t pair = 0; pair < pairs; ++pair, out += 2 * 32) {
     const std::int64_t* const here = depth + 2 * pair;
-    const std::int64_t* const next = depth + 2 * std::min(pair + kDepthAhead / 2, pairs - 1);
     for (std::int64_t panel = 0; panel < panels; ++panel) {
       const bfloat16* const lines = data + 32 * panel;
       lay_pairs(lines + here[0], lines + here[1], out + panel * of_panel);
-      __builtin_prefetch(lines + next[0]);
-      __builtin_prefetch(lines + next[1]);
     }
   }
 }
@@ -229,8 +226,8 @@ MOESH_TARGET void transpose_two_tiles(const bfloat16* data, __mmask32 which, con
   transpose<Floats>(high, rows, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
 }
 
-constexpr std::int64_t kTransposedAhead =
-    64;  // prefetch distance along the depth: its lines are far apart, and no hardware prefetches them
+// Prefetch distance along the depth: its lines are far apart, and no hardware prefetches them.
+constexpr std::int64_t kTransposedAhead = 128;
 
 }  // namespace
 

@@ -88,10 +88,10 @@ MOESH_INLINE void fetch_rows(const float*& sums, std::int64_t pitch, std::int64_
   }
 }
 
-// Fetches so many bytes, which are not read soon.
-MOESH_INLINE void fetch_ahead(const std::byte*& ahead, std::int64_t bytes) {
-  for (std::int64_t i = 0; i < bytes; i += kCacheLineBytes) _mm_prefetch(ahead + i, _MM_HINT_T2);
-  ahead += bytes;
+// Fetches the lines of step `step`, which are not read soon.
+MOESH_INLINE void fetch_ahead(const LinesAhead& ahead, std::int64_t step) {
+  const std::byte* line = ahead.first + step * ahead.step;
+  for (std::int64_t i = 0; i < ahead.lines; ++i, line += ahead.pitch) _mm_prefetch(line, _MM_HINT_T2);
 }
 
 template <int row_tiles, int column_tiles>
@@ -114,7 +114,7 @@ MOESH_TARGET void multiply_tiles(const TileBlock& block, const InTiles& in_tiles
   const std::int64_t steps = std::max<std::int64_t>(1, block.steps);
   const std::int64_t at_once = divide_up(sums.rows, 2 * steps), fetched_at_once = divide_up(row_tiles * kTileRows, steps);
   const float* next_c = block.next_c;
-  const std::byte* ahead = block.ahead;
+  const LinesAhead ahead = block.ahead;
   for (std::int64_t step = 0; step < block.steps; ++step) {
     const bool begins = step == 0;
     read<a_passes, 4>(a, a_bytes);
@@ -127,7 +127,7 @@ MOESH_TARGET void multiply_tiles(const TileBlock& block, const InTiles& in_tiles
       add_tile_product<1, 4, 7>();
     }
     store_rows(sums, at_once);
-    fetch_ahead(ahead, block.ahead_step);
+    fetch_ahead(ahead, step);
     fetch_rows(next_c, block.c_pitch, fetched_at_once);
     if constexpr (row_tiles == 2) {
       read<a_passes, 5>(a_below, a_bytes);

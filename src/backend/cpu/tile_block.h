@@ -13,6 +13,15 @@ namespace moesh::backend::cpu {
 // What the L1 cache need not keep: rows of a that stream past a panel of b, panels that stream past rows, or nothing, as it holds all.
 enum class TilePassing : std::uint8_t { a, b, none };
 
+// What later blocks read, fetched into the L2 cache meanwhile: so many cache lines a step, `pitch` bytes apart, and those of the next step
+// `step` bytes further on.
+struct LinesAhead {
+  const std::byte* first = nullptr;
+  std::int64_t lines = 0;
+  std::int64_t pitch = 0;
+  std::int64_t step = 0;
+};
+
 // What is multiplied: one or two tiles of rows with one or two of columns, which a packed panel of b holds, in steps of a tile's depth.
 struct TileBlock {
   std::int64_t row_tiles = 2, column_tiles = 2;
@@ -27,8 +36,7 @@ struct TileBlock {
   std::int64_t c_pitch = 0;
   bool add = false;               // whether the sums begin with what c holds
   const float* next_c = nullptr;  // fetched into the L1 cache meanwhile: where the sums of the next block come, at the same pitch
-  const std::byte* ahead = nullptr;  // fetched into the L2 cache meanwhile: what later blocks read,
-  std::int64_t ahead_step = 0;       // so many bytes a step, whole cache lines
+  LinesAhead ahead = {};
 };
 
 // Multiplies blocks one after the other: while one is multiplied, the sums of the block before leave the tiles, and those of the block

@@ -64,18 +64,29 @@ TEST(Elementwise, ClampPassesItsEndsAndTheirGradient) {
   EXPECT_EQ(run({Op::unary_grad, of, {x, dy}, {x}})[0].bytes, values(DType::float32, {4}, {3, 3, 0, 0}).bytes);
 }
 
+graph::ChainStep step_of(graph::ChainStep::Kind kind, DType dtype, std::vector<int> operands, graph::UnaryOf unary, Binary binary) {
+  return {kind, unary, {binary}, dtype, std::move(operands)};
+}
+
+// A gated branch of 2 operands, and backward of 3, which are compiled (see compiled_chains.h).
+graph::ChainOf gate(DType dtype) {
+  using Kind = graph::ChainStep::Kind;
+  return {{step_of(Kind::unary, dtype, {0}, {Unary::silu}, {}), step_of(Kind::binary, dtype, {2, 1}, {}, Binary::multiply)}};
+}
+std::vector<graph::ChainOf> gate_grads(DType dtype) {
+  using Kind = graph::ChainStep::Kind;
+  const auto product = [&](int a, int b) { return step_of(Kind::binary, dtype, {a, b}, {}, Binary::multiply); };
+  const auto grad = [&](int x, int dy) { return step_of(Kind::unary_grad, dtype, {x, dy}, {Unary::silu}, {}); };
+  const graph::ChainStep of_gate = step_of(Kind::unary, dtype, {0}, {Unary::silu}, {});
+  return {{{of_gate, product(1, 3), product(1, 2), grad(0, 5)}, {1, 3}},
+          {{of_gate, product(3, 1), product(2, 3), product(2, 1), grad(0, 6)}, {1, 2, 4}}};
+}
+
 // Chains with every kind of step, in one type and with casts.
 std::vector<graph::ChainOf> chains(DType dtype, const std::vector<graph::UnaryOf>& of_functions) {
-  using graph::ChainStep;
-  using Kind = ChainStep::Kind;
+  using Kind = graph::ChainStep::Kind;
   const auto step = [](Kind kind, DType of, std::vector<int> operands, Unary unary, Binary binary) {
-    ChainStep made;
-    made.kind = kind;
-    made.unary = {unary, 0.7, 2};
-    made.binary = {binary};
-    made.dtype = of;
-    made.operands = std::move(operands);
-    return made;
+    return step_of(kind, of, std::move(operands), {unary, 0.7, 2}, binary);
   };
   std::vector<graph::ChainOf> all;
   for (const graph::UnaryOf& of : of_functions) {
@@ -96,31 +107,37 @@ std::vector<graph::ChainOf> chains(DType dtype, const std::vector<graph::UnaryOf
   return all;
 }
 
+void hold_to_its_steps(const graph::ChainOf& chain, const Tensors& operands, cpu::Isa isa) {
+  const Shape shape = operands[0].shape;
+  Tensors values = operands;
+  for (const graph::ChainStep& step : chain.steps) {
+    Tensors taken;
+    for (const int operand : step.operands) taken.push_back(values[static_cast<std::size_t>(operand)]);
+    const bool is_unary = step.kind == graph::ChainStep::Kind::unary, is_cast = step.kind == graph::ChainStep::Kind::cast;
+    const bool is_grad = step.kind == graph::ChainStep::Kind::unary_grad;
+    const Op op = is_unary ? Op::unary : is_grad ? Op::unary_grad : is_cast ? Op::cast : Op::binary;
+    graph::Attributes attributes;
+    if (is_unary || is_grad) attributes = step.unary;
+    if (op == Op::binary) attributes = step.binary;
+    values.push_back(run({op, attributes, taken, {Tensor(step.dtype, shape)}})[0]);
+  }
+  const Tensors made = run({Op::chain, chain, operands, Tensors(chain.result_count(), Tensor(operands[0].dtype, shape))});
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    EXPECT_EQ(made[i].bytes, values[operands.size() + chain.step_of(i)].bytes)
+        << chain.steps.size() << " steps on " << shape[0] << ", result " << i << ", " << name_of(isa);
+  }
+}
+
 TEST(Elementwise, AChainIsWhatItsStepsAreOneByOne) {
   for (const cpu::Isa isa : isas_here()) {
     const With with(isa);
     for (const DType dtype : floating_types()) {
       for (const std::int64_t count : {1, 15, 63, 64, 65, 513, 20001}) {
         const Tensors operands{noise(dtype, {count}, 1, -4, 4), noise(dtype, {count}, 2), noise(dtype, {count}, 3)};
-        for (const graph::ChainOf& chain : chains(dtype, functions())) {
-          Tensors values = operands;
-          for (const graph::ChainStep& step : chain.steps) {
-            Tensors taken;
-            for (const int operand : step.operands) taken.push_back(values[static_cast<std::size_t>(operand)]);
-            const bool is_unary = step.kind == graph::ChainStep::Kind::unary, is_cast = step.kind == graph::ChainStep::Kind::cast;
-            const bool is_grad = step.kind == graph::ChainStep::Kind::unary_grad;
-            const Op op = is_unary ? Op::unary : is_grad ? Op::unary_grad : is_cast ? Op::cast : Op::binary;
-            graph::Attributes attributes;
-            if (is_unary || is_grad) attributes = step.unary;
-            if (op == Op::binary) attributes = step.binary;
-            values.push_back(run({op, attributes, taken, {Tensor(step.dtype, {count})}})[0]);
-          }
-          const Tensors made = run({Op::chain, chain, operands, Tensors(chain.result_count(), Tensor(dtype, {count}))});
-          for (std::size_t i = 0; i < made.size(); ++i) {
-            EXPECT_EQ(made[i].bytes, values[operands.size() + chain.step_of(i)].bytes)
-                << chain.steps.size() << " steps on " << count << ", result " << i << ", " << name_of(isa);
-          }
-        }
+        for (const graph::ChainOf& chain : chains(dtype, functions())) hold_to_its_steps(chain, operands, isa);
+        hold_to_its_steps(gate(dtype), {operands[0], operands[1]}, isa);
+        hold_to_its_steps(gate(dtype), operands, isa);  // the product is one of operands, as there are 3
+        for (const graph::ChainOf& chain : gate_grads(dtype)) hold_to_its_steps(chain, operands, isa);
       }
     }
   }
@@ -187,7 +204,7 @@ TEST(Elementwise, ALargeCastIsThatOfItsParts) {
   }
 }
 
-// The same with chains, whose results may also lie in place of their operands.
+// The same with chains, whose results may lie in place of their operands, which are then not written so.
 TEST(Elementwise, ALargeChainIsThatOfItsParts) {
   constexpr std::int64_t kPart = 1000003;
   for (const DType dtype : {DType::bfloat16, DType::float32}) {
@@ -196,7 +213,9 @@ TEST(Elementwise, ALargeChainIsThatOfItsParts) {
     for (const cpu::Isa isa : isas_here()) {
       if (isa != cpu::Isa::avx512 && isa != cpu::Isa::avx512_bf16) continue;  // others never store so, or take the same kernels
       const With with(isa);
-      for (const graph::ChainOf& chain : chains(dtype, {{Unary::silu}})) {
+      std::vector<graph::ChainOf> all = chains(dtype, {{Unary::silu}});
+      for (const graph::ChainOf& chain : gate_grads(dtype)) all.push_back(chain);
+      for (const graph::ChainOf& chain : all) {
         if (chain.steps[1].binary.function != Binary::multiply) continue;
         Tensors parts(chain.result_count(), Tensor(dtype, {count}));
         for (std::int64_t first = 0; first < count; first += kPart) {
@@ -207,17 +226,21 @@ TEST(Elementwise, ALargeChainIsThatOfItsParts) {
             std::memcpy(parts[i].bytes.data() + first * size, made[i].bytes.data(), made[i].bytes.size());
           }
         }
-        for (const std::int64_t shift : {std::int64_t{0}, size}) {
-          std::vector<std::byte> memory(3 * static_cast<std::size_t>(count * size + 192));
+        for (const auto& [shift, is_in_place] : std::vector<std::pair<std::int64_t, bool>>{{0, true}, {size, true}, {0, false}}) {
+          std::vector<std::byte> memory(6 * static_cast<std::size_t>(count * size + 192));
           std::byte* next = memory.data();
           std::vector<View> given;
-          for (const Tensor& operand : operands) {
+          const auto add = [&, shift = shift](const Tensor& values) {
             next = next_line(next) + shift;
-            std::memcpy(next, operand.bytes.data(), operand.bytes.size());
+            std::memcpy(next, values.bytes.data(), values.bytes.size());
             given.push_back({next, dtype, {count}});
-            next += operand.bytes.size();
-          }
-          const std::vector<View> results(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(parts.size()));
+            next += values.bytes.size();
+          };
+          for (const Tensor& operand : operands) add(operand);
+          for (const Tensor& operand : operands) add(operand);  // where results are that are not in place
+          const auto first = given.begin() + (is_in_place ? 0 : 3);
+          const std::vector<View> results(first, first + static_cast<std::ptrdiff_t>(parts.size()));
+          given.resize(3);
           Workers workers(2);
           cpu::find_kernel(Op::chain)({chain, given, results, workers});
           for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -248,6 +271,23 @@ TEST(Elementwise, SiluHasNoEnd) {
       EXPECT_TRUE(std::isnan(of_none.at(0)));
       EXPECT_EQ(of_none.at(1), kInfinite);
     }
+  }
+}
+
+// Its approximation in bfloat16 is a unit in the last place off at most, where the exact result is nearly in the middle between two numbers.
+TEST(Elementwise, SiluIsNearlyAlwaysTheNearestNumber) {
+  constexpr std::int64_t kCount = 100000;
+  const Tensor x = noise(DType::bfloat16, {kCount}, 1, -12, 12);
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    const Tensor y = run({Op::unary, graph::UnaryOf{Unary::silu}, {x}, {x}})[0];
+    std::int64_t off = 0;
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      const double exact = x.at(i) / (1 + std::exp(-x.at(i)));
+      off += static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(exact)))) == y.at(i) ? 0 : 1;
+      EXPECT_NEAR(y.at(i), exact, std::abs(exact) * 0x1.02p-8) << x.at(i) << " on " << name_of(isa);
+    }
+    EXPECT_LT(off, kCount / 50) << name_of(isa);
   }
 }
 

@@ -168,8 +168,8 @@ TEST_F(TileBlocks, AreStoredWhileOthersAreMultiplied) {
       const bool is_stored = is_drawn();
       if (is_stored && !block.add) block.c = pipeline.place();
       if (is_drawn()) {
-        block.ahead = reinterpret_cast<const std::byte*>(problem.a.data());
-        block.ahead_step = draw_of(4) * kCacheLineBytes;
+        const std::int64_t pitch = draw_of(4) * kCacheLineBytes;
+        block.ahead = {reinterpret_cast<const std::byte*>(problem.a.data()), draw_of(4), pitch, draw_of(4) * kCacheLineBytes};
       }
       pipeline.make_room(block);
       pipeline.multiply(block);
