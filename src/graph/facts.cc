@@ -106,6 +106,7 @@ const OpFacts& facts_of(Op op) {
     case Op::grouped_outer: return ops::kGroupedOuter;
     case Op::grouped_sum: return ops::kGroupedSum;
     case Op::weighted_rows_grad: return ops::kWeightedRowsGrad;
+    case Op::fetched_rows_grad: return ops::kFetchedRowsGrad;
     case Op::sum_squares: return ops::kSumSquares;
     case Op::adam_update: return ops::kAdamUpdate;
     case Op::sgd_update: return ops::kSgdUpdate;

@@ -119,6 +119,7 @@ enum class Op : std::uint8_t {
   grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]
   grouped_sum,         // drows[R, N], sizes: dbias[E, N]
   weighted_rows_grad,  // rows[R, M], weights[R], each row's dy[R, M]: drows, dweights
+  fetched_rows_grad,   // the same with dy[T, M], order, sizes, of which it fetches each row's; only partition/fuse_fetch.h adds it
 
   chain,  // elementwise ops on values of one shape, applied to all of them block by block; only partition/chain.h adds it
 

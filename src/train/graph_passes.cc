@@ -33,8 +33,8 @@ constexpr GraphPass kPasses[] = {
      "them; where devices have pieces of the vocabulary, they are made twice if num_vocab_tiling is above 1, and held if it is 1. A "
      "product of bfloat16 that is only cast to float32 is made in it, a gradient in bfloat16 reaches its update without a cast, updates "
      "give the norm of what they make, an embedding's gradient goes into the table that it would be added to, a layer's gradients are "
-     "added to those of earlier microbatches in the loop that makes them, and a product in float32 or a norm's gradient is added to a "
-     "value that stood before it as it is made.",
+     "added to those of earlier microbatches in the loop that makes them, cotangents of experts' rows are fetched as they are weighted, "
+     "and a product in float32 or a norm's gradient is added to a value that stood before it as it is made.",
      true},
     {pass_names::remat_gradients, "Gradients are held until the update has their norm.",
      "On one device with few tokens, gradients of layers' weights are made again for the update from the layers' inputs and cotangents, "

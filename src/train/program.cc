@@ -15,6 +15,7 @@
 #include "partition/doubles.h"
 #include "partition/early_sums.h"
 #include "partition/fold_casts.h"
+#include "partition/fuse_fetch.h"
 #include "partition/fuse_loss.h"
 #include "partition/fuse_sums.h"
 #include "partition/fuse_updates.h"
@@ -53,7 +54,7 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   program.graph = partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph), makes_logits_again));
   program.graph = partition::with_updates_fused(partition::with_narrow_gradients(std::move(program.graph)));
   if (program.microbatches > 1) program.graph = partition::with_early_sums(std::move(program.graph));
-  program.graph = partition::with_sums_fused(std::move(program.graph));
+  program.graph = partition::with_sums_fused(partition::with_fetches_fused(std::move(program.graph)));
   if (see) see(pass_names::fuse, program.graph);
   const bool is_alone = program.mesh.devices() == 1;  // several devices reduce gradients before they are applied
   if (is_alone && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));

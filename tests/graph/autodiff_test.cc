@@ -121,6 +121,7 @@ const std::set<Op>& without_gradient() {
       Op::slot_mask,
       // Created after the backward pass has been built.
       Op::reshard,         Op::vocab_scores,       Op::cross_entropy_of_scores, Op::row_dot,       Op::rms_norm_of_dots, Op::rms_norm_grad_of_dots, Op::list_tokens, Op::sum_rows, Op::scatter_rows,
+      Op::fetched_rows_grad,
       Op::vocab_loss,      Op::vocab_logs,         Op::vocab_loss_grad,
   };
   return ops;

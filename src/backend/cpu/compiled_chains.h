@@ -10,7 +10,8 @@ struct CompiledStep {
 
   bool is(const ChainStep& step) const {
     const bool is_function = kind == ChainStep::Kind::binary ? step.binary.function == binary : step.unary == graph::UnaryOf{unary};
-    return kind == step.kind && is_function && step.operands == (b < 0 ? std::vector<int>{a} : std::vector<int>{a, b});
+    const int operands[] = {a, b};
+    return kind == step.kind && is_function && std::equal(step.operands.begin(), step.operands.end(), operands, operands + (b < 0 ? 1 : 2));
   }
 };
 constexpr CompiledStep of_one(Unary function, int x) { return {ChainStep::Kind::unary, function, Binary::multiply, x, -1}; }

@@ -116,6 +116,7 @@ void device_index(const KernelCall& call);
 void own_once(const KernelCall& call);
 void plan_exchange(const KernelCall& call);
 void weighted_rows_grad(const KernelCall& call);
+void fetched_rows_grad(const KernelCall& call);
 
 // grouped.cc
 void grouped_matmul(const KernelCall& call);

@@ -71,8 +71,9 @@ void sum_listed(const KernelCall& call, const Lists& lists, const View* weights)
   });
 }
 
-template <typename T, typename V>
-void weighted_rows_grad_of(const KernelCall& call) {
+// token_of(row): which cotangent is that of a row.
+template <typename T, typename V, typename TokenOf>
+void weighted_rows_grad_of(const KernelCall& call, const TokenOf& token_of) {
   using W = Wide<T>;
   const View& rows = call.operands[0];
   const std::int64_t width = width_of(rows);
@@ -81,7 +82,7 @@ void weighted_rows_grad_of(const KernelCall& call) {
     vectorised(isa, [&]() MOESH_LOOP {
       for (std::int64_t row = begin; row < end; ++row) {
         const T* from = rows.as<T>() + row * width;
-        const T* dy = call.operands[2].as<T>() + row * width;
+        const T* dy = call.operands[2].as<T>() + token_of(row) * width;
         T* drow = call.results[0].as<T>() + row * width;
         const W weight = static_cast<W>(load(call.operands[1].as<V>()[row]));
         const W sum = sum_of<W>(width, [&](std::int64_t j) MOESH_LOOP { return load(dy[j]) * load(from[j]); });
@@ -232,7 +233,19 @@ void plan_exchange(const KernelCall& call) {
 
 void weighted_rows_grad(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() {
-    for_floating(call.operands[1].dtype, [&]<typename V>() { weighted_rows_grad_of<T, V>(call); });
+    for_floating(call.operands[1].dtype, [&]<typename V>() {
+      weighted_rows_grad_of<T, V>(call, [](std::int64_t row) MOESH_LOOP { return row; });
+    });
+  });
+}
+
+void fetched_rows_grad(const KernelCall& call) {
+  const auto* order = call.operands[3].as<std::int32_t>();
+  const std::int64_t choices = choices_of(call);
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    for_floating(call.operands[1].dtype, [&]<typename V>() {
+      weighted_rows_grad_of<T, V>(call, [&](std::int64_t row) MOESH_LOOP { return order[row] / choices; });
+    });
   });
 }
 

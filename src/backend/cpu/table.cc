@@ -85,6 +85,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::list_tokens: return cpu::list_tokens;
     case Op::sum_rows: return cpu::sum_rows;
     case Op::weighted_rows_grad: return cpu::weighted_rows_grad;
+    case Op::fetched_rows_grad: return cpu::fetched_rows_grad;
     case Op::slots: return cpu::slots;
     case Op::expert_load: return cpu::expert_load;
     case Op::balance_update: return cpu::balance_update;

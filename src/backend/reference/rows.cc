@@ -119,22 +119,33 @@ void sum_rows(const KernelCall& call) {
   });
 }
 
-void weighted_rows_grad(const KernelCall& call) {
+// token_of(row): which cotangent is that of a row.
+template <typename TokenOf>
+void weighted_rows_grad_of(const KernelCall& call, const TokenOf& token_of) {
   const View& rows = call.operands[0];
   const std::int64_t width = rows.size(1);
   for_floating(rows.dtype, [&]<typename T>() {
     for_floating(call.operands[1].dtype, [&]<typename V>() {
       for (std::int64_t row = 0; row < rows.size(0); ++row) {
         const auto weight = static_cast<Wide<T>>(load(call.operands[1].as<V>()[row]));
+        const T* const dy = call.operands[2].as<T>() + token_of(row) * width;
         Wide<T> sum = 0;
-        for (std::int64_t j = row * width; j < (row + 1) * width; ++j) {
-          sum += load(rows.as<T>()[j]) * load(call.operands[2].as<T>()[j]);
-          call.results[0].as<T>()[j] = store<T>(weight * load(call.operands[2].as<T>()[j]));
+        for (std::int64_t j = 0; j < width; ++j) {
+          sum += load(rows.as<T>()[row * width + j]) * load(dy[j]);
+          call.results[0].as<T>()[row * width + j] = store<T>(weight * load(dy[j]));
         }
         call.results[1].as<V>()[row] = store<V>(sum);
       }
     });
   });
+}
+
+void weighted_rows_grad(const KernelCall& call) {
+  weighted_rows_grad_of(call, [](std::int64_t row) { return row; });
+}
+
+void fetched_rows_grad(const KernelCall& call) {
+  weighted_rows_grad_of(call, [&](std::int64_t row) { return call.operands[3].as<std::int32_t>()[row] / choices_of(call); });
 }
 
 void plan_exchange(const KernelCall& call) {
@@ -173,6 +184,7 @@ Kernel find_rows(graph::Op op) {
     case graph::Op::fetch_rows: return fetch_rows;
     case graph::Op::return_rows: return return_rows;
     case graph::Op::weighted_rows_grad: return weighted_rows_grad;
+    case graph::Op::fetched_rows_grad: return fetched_rows_grad;
     case graph::Op::plan_exchange: return plan_exchange;
     case graph::Op::list_tokens: return list_tokens;
     case graph::Op::sum_rows: return sum_rows;

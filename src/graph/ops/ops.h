@@ -34,7 +34,7 @@ extern const OpFacts kRandomScores, kTopK, kTopKGrad, kGiveExperts, kWeigh, kSpr
 // slots.cc
 extern const OpFacts kSlotMask, kSlots, kFillSlots, kEmptySlots, kSlotProducts;
 // rows.cc: ops of regions.
-extern const OpFacts kDeviceIndex, kGather, kAllSum, kOwnOnce, kSortSlots, kFetchRows, kReturnRows, kWeightedRowsGrad,
+extern const OpFacts kDeviceIndex, kGather, kAllSum, kOwnOnce, kSortSlots, kFetchRows, kReturnRows, kWeightedRowsGrad, kFetchedRowsGrad,
     kPlanExchange, kExchangeRows, kListTokens, kSumRows, kScatterRows;
 // learning.cc
 extern const OpFacts kSumSquares, kAdamUpdate, kSgdUpdate, kMomentumUpdate, kBalanceUpdate, kClipUpdate;

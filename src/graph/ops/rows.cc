@@ -41,10 +41,10 @@ std::string sort_slots_shapes(const NodeView& v) {
   return fits ? "" : "ids [T, K]";
 }
 
-// Whether `tokens` [T, ...] and their `rows` [R, ...] fit operands 1 and 2: an order [R] of choices, and the experts' sizes [E].
-bool are_rows_in_order(const NodeView& v, const Value& rows, const Value& tokens) {
-  return alike_but_rows(rows, tokens) && v.operand(1).shape == Shape{rows.shape[0]} && are_counts(v.operand(1)) &&
-         are_counts(v.operand(2));
+// Whether `tokens` [T, ...] and their `rows` [R, ...] fit two operands: an order [R] of choices, and the experts' sizes [E].
+bool are_rows_in_order(const NodeView& v, const Value& rows, const Value& tokens, std::size_t order = 1) {
+  return alike_but_rows(rows, tokens) && v.operand(order).shape == Shape{rows.shape[0]} && are_counts(v.operand(order)) &&
+         are_counts(v.operand(order + 1));
 }
 
 std::string fetch_rows_shapes(const NodeView& v) {
@@ -75,11 +75,18 @@ std::vector<Tensor> return_rows_gradient(const Vjp& v) {
   return {made[0], {}, {}, made[1]};
 }
 
+bool are_weighted_rows(const NodeView& v) {
+  return v.operand(0).shape.size() == 2 && v.operand(1).shape == Shape{v.operand(0).shape[0]} && is_like(v.operand(0), v.result(0)) &&
+         is_like(v.operand(1), v.result(1));
+}
+
 std::string weighted_rows_grad_shapes(const NodeView& v) {
-  const bool fits = v.operand(0).shape.size() == 2 && v.operand(1).shape == Shape{v.operand(0).shape[0]} &&
-                    v.operand(0).shape == v.operand(2).shape && is_like(v.operand(0), v.result(0)) &&
-                    is_like(v.operand(1), v.result(1));
-  return fits ? "" : "rows, their weights and the rows' cotangents";
+  return are_weighted_rows(v) && v.operand(0).shape == v.operand(2).shape ? "" : "rows, their weights and the rows' cotangents";
+}
+
+std::string fetched_rows_grad_shapes(const NodeView& v) {
+  const bool fits = are_weighted_rows(v) && are_rows_in_order(v, v.operand(0), v.operand(2), 3);
+  return fits ? "" : "rows, their weights, the tokens' cotangents, an order of their choices and sizes";
 }
 
 std::string plan_exchange_shapes(const NodeView& v) {
@@ -128,6 +135,13 @@ bool weighted_rows_grad_lies_in(std::size_t operand, std::size_t) { return opera
 
 void weighted_rows_grad_counted(const Node& node, SameRows& same) {
   for (const ValueId id : {node.operands[1], node.operands[2], node.results[0], node.results[1]}) same.join(node.operands[0], id);
+}
+
+bool fetched_rows_grad_lies_in(std::size_t operand, std::size_t) { return operand == 0; }
+
+void fetched_rows_grad_counted(const Node& node, SameRows& same) {
+  for (const ValueId id : {node.operands[1], node.results[0], node.results[1]}) same.join(node.operands[0], id);
+  same.count(node.operands[0], node.operands[4]);
 }
 
 void fetch_rows_counted(const Node& node, SameRows& same) { same.count(node.results[0], node.operands[2]); }
@@ -221,6 +235,16 @@ const OpFacts kWeightedRowsGrad{.name = "weighted_rows_grad",
                                 .gradient = kNoGradient,
                                 .lies_in = weighted_rows_grad_lies_in,
                                 .rows = weighted_rows_grad_counted};
+const OpFacts kFetchedRowsGrad{.name = "fetched_rows_grad",
+                               .attributes = blank<GroupOf>,
+                               .takes = {5},
+                               .gives = {2},
+                               .shapes = fetched_rows_grad_shapes,
+                               .factors = kNotSpread,
+                               .gradient = kNoGradient,
+                               .looked_up = 2,
+                               .lies_in = fetched_rows_grad_lies_in,
+                               .rows = fetched_rows_grad_counted};
 const OpFacts kPlanExchange{.name = "plan_exchange",
                             .attributes = blank<SortSlotsOf>,
                             .takes = {2},

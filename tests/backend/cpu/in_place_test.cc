@@ -91,6 +91,10 @@ std::vector<Call> calls() {
                    {},
                    {noise(dtype, {90, 300}, 30), weights, noise(dtype, {90, 300}, 31)},
                    {Tensor(dtype, {90, 300}), weights}});
+    all.push_back({Op::fetched_rows_grad,
+                   graph::GroupOf{{}, 1, 2},
+                   {noise(dtype, {90, 300}, 30), weights, noise(dtype, {45, 300}, 31), draws({90}, 32, 90), filled(DType::int32, {3}, 30)},
+                   {Tensor(dtype, {90, 300}), weights}});
   }
   // A result of the shape of the memory, which may not lie there, as heads are written one after the other.
   for (const DType dtype : floating_types()) {

@@ -79,6 +79,24 @@ TEST(WeightedRowsGrad, IsThePlainOne) {
   }
 }
 
+// The same bits as of rows that are fetched first.
+TEST(FetchedRowsGrad, IsTheGradientOfRowsThatWereFetched) {
+  for_each_group([](const Group& group, std::int64_t m) {
+    for (const DType dtype : floating_types()) {
+      for (const DType of_weights : {dtype, DType::float32}) {
+        const Tensor rows = group.random_rows(dtype, 301, 1)[static_cast<std::size_t>(m)];
+        const Tensor weights = group.random_weights(of_weights, 2)[static_cast<std::size_t>(m)];
+        const Call fetch = group.fetch(group.random_tokens(dtype, 301, 3), m);
+        Call fetched{Op::fetched_rows_grad, fetch.attributes, {rows, weights}, {rows, weights}};
+        fetched.operands.insert(fetched.operands.end(), fetch.operands.begin(), fetch.operands.end());
+        hold_to_plain(fetched);
+        const Tensors made = run(fetched), wanted = run({Op::weighted_rows_grad, {}, {rows, weights, run(fetch)[0]}, {rows, weights}});
+        for (const std::size_t i : {0u, 1u}) EXPECT_EQ(made[i].bytes, wanted[i].bytes) << i;
+      }
+    }
+  });
+}
+
 // An expert without rows, on a device that has no rows at all.
 TEST(Rows, MayBeNone) {
   const Tensor ids = filled(DType::int32, {5, 1}, 0);
@@ -91,7 +109,9 @@ TEST(Rows, MayBeNone) {
   const Tensor nothing(DType::int32, {0}), no_token = filled(DType::int32, {}, 0);
   EXPECT_EQ(run({Op::list_tokens, of, {sorted[0], sorted[1]}, {nothing, nothing, nothing, no_token}})[3].at(0), 0);
   hold_to_plain({Op::sum_rows, {}, {none, nothing, nothing, no_token}, {none}});
-  hold_to_plain({Op::weighted_rows_grad, {}, {none, Tensor(DType::float32, {0}), none}, {none, Tensor(DType::float32, {0})}});
+  const Tensor no_weights(DType::float32, {0});
+  hold_to_plain({Op::weighted_rows_grad, {}, {none, no_weights, none}, {none, no_weights}});
+  hold_to_plain({Op::fetched_rows_grad, of, {none, no_weights, x, sorted[0], sorted[1]}, {none, no_weights}});
 }
 
 TEST(WeightedRowsGrad, IsTheSlopeOfWhatIsReturned) {
