@@ -5,7 +5,9 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/cpu/elementwise_avx512.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/row_loop.h"
 #include "backend/cpu/simd.h"
 #include "backend/scratch_list.h"
@@ -18,6 +20,19 @@ std::int64_t width_of(const View& rows) { return rows.size(0) == 0 ? 0 : rows.co
 std::int64_t choices_of(const KernelCall& call) { return std::get<graph::GroupOf>(call.attributes).choices; }
 
 constexpr std::int64_t kPiece = 256;
+
+// Rounds a piece of a row.
+template <typename T>
+void store_piece(Isa isa, const Wide<T>* from, std::int64_t count, T* to) {
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (packs_bfloat16(isa)) return round_avx512(from, count, to);
+  }
+#endif
+  vectorised(isa, [&]() MOESH_LOOP {
+    for (std::int64_t j = 0; j < count; ++j) to[j] = store<T>(from[j]);
+  });
+}
 
 // Rows grouped by the result to which they are added, and the end of the rows of each result.
 struct Lists {
@@ -57,7 +72,7 @@ void sum_listed(const KernelCall& call, const Lists& lists, const V* weights) {
             const W weight = weight_of(*row);
             for (std::int64_t j = 0; j < count; ++j) sum[j] += weight * load(values[j]);
           }
-          for (std::int64_t j = 0; j < count; ++j) made[j] = store<T>(sum[j]);
+          store_piece(isa, sum, count, made);
         }
       }
     });
@@ -87,8 +102,12 @@ void weighted_rows_grad_of(const KernelCall& call, const TokenOf& token_of) {
         const W weight = static_cast<W>(load(call.operands[1].as<V>()[row]));
         const W sum = sum_of<W>(width, [&](std::int64_t j) MOESH_LOOP { return load(dy[j]) * load(from[j]); });
         // `drow` may lie where `dy` or `from` does.
-        MOESH_BY_ELEMENT
-        for (std::int64_t j = 0; j < width; ++j) drow[j] = store<T>(weight * load(dy[j]));
+        for (std::int64_t first = 0; first < width; first += kPiece) {
+          const std::int64_t count = std::min(kPiece, width - first);
+          W piece[kPiece];
+          for (std::int64_t j = 0; j < count; ++j) piece[j] = weight * load(dy[first + j]);
+          store_piece(isa, piece, count, drow + first);
+        }
         call.results[1].as<V>()[row] = store<V>(sum);
       }
     });
