@@ -85,7 +85,7 @@ TEST(SlowLinks, LoseAPartOfTheirSlices) {
 TEST(SlowLinks, StayARemarkWhereTheyTakeMostOfAStepAndNothingHelps) {
   const std::string request =
       "model_name=kimi-k2-1t compile_topology=mi355x-8 compile_topology_num_slices=32 dcn_fsdp_parallelism=32 ici_expert_parallelism=8 "
-      "ici_fsdp_parallelism=1 max_target_length=4096 per_device_batch_size=4";
+      "ici_fsdp_parallelism=1 max_target_length=4096 per_device_batch_size=8";
   const Advice advice = advice_of(request);
   const Finding* found = slow_link_of(advice);
   ASSERT_NE(found, nullptr) << sharding::to_text(advice.findings);

@@ -1,5 +1,5 @@
-// Chains through which most elements go are compiled: 32 elements pass all steps in registers, with the bits of the steps one by one. (Of
-// gates with GELU this would save nothing: its sigmoid takes most of their time.) A part of elementwise_shape.h.
+// Chains through which most elements go are compiled: 32 elements pass all steps in registers, with the bits of the steps one by one. Gates
+// with GELU would gain nothing, as its sigmoid takes most of their time. A part of elementwise_shape.h.
 #pragma once
 
 struct CompiledStep {
@@ -81,7 +81,7 @@ MOESH_INLINE std::int64_t run_lines(const KernelCall& call, std::int64_t begin, 
   for (std::size_t i = 0; i < Chain::kOperands; ++i) from[i] = static_cast<const T*>(call.operands[i].data);
   for (std::size_t i = 0; i < Chain::kResults; ++i) to[i] = static_cast<T*>(call.results[i].data);
   const auto run_line = [&]<std::size_t... operand, std::size_t... step, std::size_t... result>(
-                            std::index_sequence<operand...>, std::index_sequence<step...>, std::index_sequence<result...>) MOESH_LINE {
+      std::index_sequence<operand...>, std::index_sequence<step...>, std::index_sequence<result...>) MOESH_INLINE_LAMBDA {
     typename Words::Line values[Chain::kOperands + Chain::kSteps];
     ((values[operand] = Words::read_line(from[operand] + begin)), ...);
     for (std::int64_t byte = 0; byte < kBytes; byte += 64) {
@@ -109,7 +109,7 @@ MOESH_INLINE bool with_compiled(const graph::ChainOf& chain, std::size_t operand
 // As much of a chain as is compiled, all of whose values are what Words reads. Returns where the rest begins.
 template <typename Words>
 MOESH_INLINE std::int64_t run_compiled(const KernelCall& call, std::int64_t begin, std::int64_t end, bool streams) {
-  const auto run = [&]<const auto& compiled>() MOESH_LINE {
+  const auto run = [&]<const auto& compiled>() MOESH_INLINE_LAMBDA {
     begin = streams ? run_lines<Words, compiled, true>(call, begin, end) : run_lines<Words, compiled, false>(call, begin, end);
   };
   with_compiled(std::get<graph::ChainOf>(call.attributes), call.operands.size(), run);

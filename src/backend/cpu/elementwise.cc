@@ -120,6 +120,7 @@ bool runs_chain(const KernelCall& call) {
   }
   const Isa isa = chosen_isa();
   if (is_other || (is_narrow ? !packs_bfloat16(isa) : isa < Isa::avx512)) return false;
+  // The lines of an operand are in cache once it has been read.
   const auto is_in_place = [&](const View& result) {
     return std::any_of(call.operands.begin(), call.operands.end(), [&](const View& operand) { return operand.data == result.data; });
   };

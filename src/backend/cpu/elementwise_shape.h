@@ -5,7 +5,7 @@
 
 #define MOESH_TARGET [[gnu::target(MOESH_INSTRUCTIONS)]]
 #define MOESH_INLINE [[gnu::target(MOESH_INSTRUCTIONS), gnu::always_inline]] inline
-#define MOESH_LINE __attribute__((target(MOESH_INSTRUCTIONS), always_inline))  // for a lambda
+#define MOESH_INLINE_LAMBDA __attribute__((target(MOESH_INSTRUCTIONS), always_inline))
 
 using graph::Binary;
 using graph::ChainStep;
